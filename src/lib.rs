@@ -1,0 +1,20 @@
+//! `opctl`, the operator SDK for Rust.
+//!
+//! A project is a function of its model. The file `PROJECT` holds the model ([`project`]) and
+//! [`render`] turns it into a tree of files, without any effect. Every command changes the model,
+//! renders the old and the new one, and hands both to [`sync`], which merges them with what is on
+//! the disk:
+//!
+//! ```text
+//! old model --command--> new model
+//! base = render(old)   theirs = render(new)   ours = the disk
+//! plan = merge(base, ours, theirs)  ->  show it  ->  commit it, PROJECT last
+//! ```
+//!
+//! [`cluster`] runs a real control plane on this machine, [`cli`] turns flags into requests, and
+//! [`ui`] is the only printer.
+
+pub mod cli;
+pub mod cluster;
+pub mod error;
+pub mod ui;
