@@ -1,0 +1,201 @@
+//! Adding an API to a model.
+
+use serde_yaml::Mapping;
+
+use super::names::{self, Invalid};
+use super::version::ApiVersion;
+use super::{Api, Choice, Project, Resource, plural};
+use crate::error::Refusal;
+
+/// What a user asks of `create api`.
+#[derive(Debug, Clone)]
+pub struct ApiRequest {
+    /// The API group without the domain.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The plural, if not the default one.
+    pub plural: Option<String>,
+    /// Whether objects live in namespaces; by default as in the kind's other versions, else yes.
+    pub namespaced: Option<bool>,
+    /// Whether an existing API is no error.
+    pub force: bool,
+}
+
+/// A request that was checked against a project: what is left are the user's choices.
+#[derive(Debug, Clone)]
+pub struct NewApi {
+    resource: Resource,
+    exists: bool,
+    has_controller: bool,
+}
+
+impl Project {
+    /// Checks everything that does not depend on further answers.
+    pub fn check_api(&self, request: &ApiRequest) -> Result<NewApi, Refusal> {
+        let ApiRequest { group, version, kind, .. } = request;
+        refuse_flag("--group", group, names::group(group))?;
+        refuse_flag("--group", group, names::api_group(group, &self.domain))?;
+        refuse_flag("--version", version, ApiVersion::parse(version).map(drop))?;
+        refuse_flag("--kind", kind, names::kind(kind))?;
+        if let Some(plural) = &request.plural {
+            refuse_flag("--plural", plural, names::plural(plural))?;
+        }
+
+        let sibling = self.versions(group, kind).find(|r| r.api.is_some());
+        let plural = self.plural_of(request, sibling)?;
+        let namespaced = self.scope_of(request, sibling)?;
+        let existing = self.versions(group, kind).find(|r| &r.version == version);
+        let resource = Resource {
+            api: Some(Api { crd_version: "v1".to_owned(), namespaced, unknown: Mapping::new() }),
+            controller: false,
+            domain: self.domain.clone(),
+            group: group.clone(),
+            kind: kind.clone(),
+            plural: (plural != plural::regular(kind)).then_some(plural),
+            version: version.clone(),
+            unknown: Mapping::new(),
+        };
+        let checked = NewApi {
+            exists: existing.is_some_and(|r| r.api.is_some()),
+            has_controller: self.versions(group, kind).any(|r| r.controller),
+            resource: existing.cloned().unwrap_or(resource),
+        };
+        if existing.is_none() {
+            let mut with = self.clone();
+            with.resources.push(checked.resource.clone());
+            with.check_claims()?;
+        }
+        Ok(checked)
+    }
+
+    fn plural_of(&self, request: &ApiRequest, sibling: Option<&Resource>) -> Result<String, Refusal> {
+        match (&request.plural, sibling) {
+            (Some(plural), Some(sibling)) if *plural != sibling.plural() => {
+                Err(Refusal::usage(format!("`--plural` is `{plural}`: all versions of a kind share one plural, {} has `{}`", sibling.title(), sibling.plural()))
+                    .hint("leave out `--plural`"))
+            }
+            (_, Some(sibling)) => Ok(sibling.plural()),
+            (Some(plural), None) => Ok(plural.clone()),
+            (None, None) => {
+                let plural = plural::default(&request.kind);
+                match names::plural(&plural) {
+                    Ok(()) => Ok(plural),
+                    Err(invalid) => Err(Refusal::usage(format!("the plural of `{}` would be `{plural}`: {}", request.kind, invalid.why))
+                        .hint("name another one with `--plural`")),
+                }
+            }
+        }
+    }
+
+    fn scope_of(&self, request: &ApiRequest, sibling: Option<&Resource>) -> Result<bool, Refusal> {
+        let namespaced = match (request.namespaced, sibling.map(Resource::namespaced)) {
+            (Some(asked), Some(other)) if asked != other => {
+                return Err(Refusal::usage(format!("`--namespaced` is `{asked}`: all versions of a kind share one scope, its other versions have `{other}`"))
+                    .hint("leave out `--namespaced`"));
+            }
+            (asked, other) => asked.or(other).unwrap_or(true),
+        };
+        if self.namespaced && !namespaced {
+            return Err(Refusal::usage(
+                "`--namespaced` is `false`: this project was made with `opctl init --namespaced`, its operator may only read \
+                 its own namespace and cannot see objects of a cluster-scoped kind",
+            )
+            .hint("leave out `--namespaced=false`"));
+        }
+        Ok(namespaced)
+    }
+
+    /// The model with the API, its controller, or both.
+    ///
+    /// # Errors
+    /// If the API exists and the request was not forced, or if there is nothing to create.
+    pub fn with_api(&self, new: &NewApi, request: &ApiRequest, answers: &Answers) -> Result<Self, Refusal> {
+        let title = new.resource.title();
+        if !answers.resource && !answers.controller {
+            return Err(Refusal::usage("`--resource` and `--controller` are both `false`: there is nothing to create"));
+        }
+        if !answers.resource && !new.exists {
+            return Err(Refusal::usage(format!("`--resource` is `false`, but {title} is no API of this project"))
+                .hint("leave out `--resource=false`"));
+        }
+        let adds_controller = answers.controller && !new.has_controller;
+        if answers.resource && new.exists && !request.force {
+            let refusal = Refusal::failure(format!("the API {title} exists already"));
+            return Err(match adds_controller {
+                true => refusal.hint("add its controller alone with `--resource=false`, or write its files again with `--force`"),
+                false => refusal.hint("`--force` writes its files again, over your edits"),
+            });
+        }
+        if !answers.resource && !adds_controller && !request.force {
+            return Err(Refusal::failure(format!("the controller of {title} exists already"))
+                .hint("`--force` writes its files again, over your edits"));
+        }
+
+        let mut project = self.clone();
+        let mut resource = new.resource.clone();
+        resource.controller |= adds_controller;
+        let is_same = |r: &Resource| (&r.group, &r.kind, &r.version) == (&resource.group, &resource.kind, &resource.version);
+        match project.resources.iter_mut().find(|r| is_same(r)) {
+            Some(existing) => *existing = resource,
+            None => {
+                project.plugins.own.resources.push(Choice {
+                    domain: resource.domain.clone(),
+                    group: resource.group.clone(),
+                    kind: resource.kind.clone(),
+                    recipe: answers.recipe.clone(),
+                    version: resource.version.clone(),
+                    unknown: Mapping::new(),
+                });
+                project.resources.push(resource);
+            }
+        }
+        project.normalise();
+        Ok(project)
+    }
+
+    /// The model without one version of a kind.
+    pub fn without_api(&self, request: &ApiRequest) -> Self {
+        let mut project = self.clone();
+        project.resources.retain(|r| (&r.group, &r.kind, &r.version) != (&request.group, &request.kind, &request.version));
+        project.plugins.own.resources.retain(|c| (&c.group, &c.kind, &c.version) != (&request.group, &request.kind, &request.version));
+        project.normalise();
+        project
+    }
+}
+
+/// What is left to choose once a request was checked.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// Create the API.
+    pub resource: bool,
+    /// Create the controller.
+    pub controller: bool,
+    /// The recipe of a new API.
+    pub recipe: String,
+}
+
+impl NewApi {
+    /// Whether the kind has a controller, through this version or another.
+    pub fn has_controller(&self) -> bool {
+        self.has_controller
+    }
+
+    /// Whether the API exists.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+}
+
+/// Turns a reason into an error that names the flag.
+pub fn refuse_flag(flag: &str, value: &str, result: Result<(), Invalid>) -> Result<(), Refusal> {
+    result.map_err(|invalid| {
+        let refusal = Refusal::usage(format!("`{flag}` is `{value}`: {}", invalid.why));
+        match invalid.instead {
+            Some(instead) => refusal.hint(format!("use `{flag} {instead}`")),
+            None => refusal,
+        }
+    })
+}

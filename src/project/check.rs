@@ -1,0 +1,126 @@
+//! What has to hold in a whole model: valid names, and no two resources that claim the same.
+
+use std::collections::HashMap;
+
+use super::names::{self, Invalid, Module};
+use super::{Project, Resource, version::ApiVersion};
+use crate::error::Refusal;
+
+impl Project {
+    /// Checks a model that was read from a file that users can edit.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let field = |field: &str, value: &str, result: Result<(), Invalid>| {
+            result.map_err(|invalid| damaged(format!("`{field}` is `{value}`: {}", invalid.why)))
+        };
+        field("domain", &self.domain, names::domain(&self.domain))?;
+        field("projectName", &self.project_name, names::project_name(&self.project_name))?;
+        for (i, r) in self.resources.iter().enumerate() {
+            let field = |name: &str, value: &str, result| field(&format!("resources[{i}].{name}"), value, result);
+            field("group", &r.group, names::group(&r.group))?;
+            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
+            field("version", &r.version, ApiVersion::parse(&r.version).map(drop))?;
+            field("kind", &r.kind, names::kind(&r.kind))?;
+            field("plural", &r.plural(), names::plural(&r.plural()))?;
+            if r.domain != self.domain {
+                return Err(damaged(format!("`resources[{i}].domain` is `{}`, not the project's domain", r.domain)));
+            }
+        }
+        self.check_claims().map_err(|clash| damaged(clash.to_string()))
+    }
+
+    /// Refuses two resources that claim the same name at the API server or in the Rust code.
+    pub(super) fn check_claims(&self) -> Result<(), Refusal> {
+        let mut claims: HashMap<Claim<'_>, &Resource> = HashMap::new();
+        for resource in &self.resources {
+            for claim in claims_of(resource) {
+                let Some(other) = claims.get(&claim) else {
+                    claims.insert(claim, resource);
+                    continue;
+                };
+                if !claim.is_shared_by(other, resource) {
+                    return Err(claim.clash(other, resource));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn damaged(what: String) -> Refusal {
+    Refusal::failure(format!("PROJECT is damaged: {what}"))
+}
+
+/// Something that only one resource, one kind or one group may have.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Claim<'a> {
+    /// One version of a kind.
+    Resource(&'a str, &'a str, &'a str),
+    /// A plural or a singular: the API server keeps both in one list for each group.
+    Name(&'a str, String),
+    /// A kind or a list kind: likewise.
+    Kind(&'a str, String),
+    /// A Rust type in a version's module.
+    Type(&'a str, &'a str, String),
+    /// The Rust module of a group.
+    Group(String),
+    /// The Rust module of a kind in its group.
+    Module(&'a str, String),
+}
+
+fn claims_of(r: &Resource) -> impl Iterator<Item = Claim<'_>> {
+    let (group, version, kind) = (r.group.as_str(), r.version.as_str(), r.kind.as_str());
+    let types = ["", "Spec", "Status"].map(|suffix| Claim::Type(group, version, format!("{kind}{suffix}")));
+    let singular = kind.to_ascii_lowercase();
+    let plural = r.plural();
+    let plural = (plural != singular).then_some(Claim::Name(group, plural));
+    [
+        Claim::Resource(group, version, kind),
+        Claim::Name(group, singular),
+        Claim::Kind(group, kind.to_owned()),
+        Claim::Kind(group, format!("{kind}List")),
+        Claim::Group(Module::of_group(group).file),
+        Claim::Module(group, Module::of_kind(kind).file),
+    ]
+    .into_iter()
+    .chain(plural)
+    .chain(types)
+}
+
+impl Claim<'_> {
+    fn is_shared_by(&self, a: &Resource, b: &Resource) -> bool {
+        let same_kind = a.group == b.group && a.kind == b.kind;
+        match self {
+            Self::Resource(..) | Self::Type(..) => false,
+            Self::Name(..) | Self::Kind(..) | Self::Module(..) => same_kind,
+            Self::Group(_) => a.group == b.group,
+        }
+    }
+
+    fn clash(&self, a: &Resource, b: &Resource) -> Refusal {
+        let (kind, other) = (&b.kind, &a.kind);
+        let (what, hint) = match self {
+            Self::Resource(..) => return Refusal::failure(format!("the API {} exists already", a.title())),
+            Self::Name(_, name) => (
+                format!("`{kind}` and `{other}` of the group `{}` would share the plural or singular `{name}`", a.group),
+                "use another kind, another group, or another plural with `--plural`",
+            ),
+            Self::Kind(_, name) => (
+                format!("`{kind}` and `{other}` of the group `{}` would share the kind or list kind `{name}`", a.group),
+                "use another kind or another group",
+            ),
+            Self::Type(_, _, name) => (
+                format!("`{kind}` and `{other}` of {}/{} would share the Rust type `{name}`", a.group, a.version),
+                "use another kind, another group or another version",
+            ),
+            Self::Group(module) => (
+                format!("the groups `{}` and `{}` would share the Rust module `{module}`", b.group, a.group),
+                "use another group",
+            ),
+            Self::Module(_, module) => (
+                format!("`{kind}` and `{other}` of the group `{}` would share the file `{module}.rs`", a.group),
+                "use another kind or another group",
+            ),
+        };
+        Refusal::usage(what).hint(hint)
+    }
+}

@@ -1,0 +1,205 @@
+//! The model of a project: what `PROJECT` holds, and what a command may make of it.
+//!
+//! The field names are those of kubebuilder's `PROJECT` version 3, so that its users and their
+//! scripts can read it. Fields that are not known here are preserved at every level.
+
+mod api;
+mod check;
+mod file;
+pub mod names;
+pub mod plural;
+pub mod version;
+
+use serde::{Deserialize, Serialize};
+use serde_yaml::Mapping;
+
+pub use api::{ApiRequest, NewApi};
+use version::ApiVersion;
+
+/// The file that holds the model, at the root of a project.
+pub const FILE: &str = "PROJECT";
+/// The entry of `layout` and of `plugins` that says that a project is one of ours.
+pub const LAYOUT: &str = "rust.opctl/v1";
+/// The version of the format of `PROJECT`.
+const FORMAT: &str = "3";
+/// This program's version, which is also that of its newest template set.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A project, as `PROJECT` holds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Project {
+    /// The version of the template set that the project was made with.
+    pub cli_version: String,
+    /// What the API groups of the project end with.
+    pub domain: String,
+    layout: Vec<String>,
+    /// Whether the operator watches one namespace only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub namespaced: bool,
+    #[serde(default)]
+    plugins: Plugins,
+    /// The name of the Cargo package, and the prefix of the operator's own objects.
+    pub project_name: String,
+    /// Sorted by group, kind and version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resource>,
+    version: String,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Plugins {
+    #[serde(rename = "rust.opctl/v1", default)]
+    own: Options,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Options {
+    #[serde(default)]
+    license: License,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resources: Vec<Choice>,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+/// The recipe that a resource was made with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Choice {
+    domain: String,
+    group: String,
+    kind: String,
+    recipe: String,
+    version: String,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+/// The license of the generated project.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum License {
+    /// Apache-2.0
+    #[default]
+    Apache2,
+    /// MIT
+    Mit,
+    /// No license file and no headers
+    None,
+}
+
+/// One version of a kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    /// Present if the project defines the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+    /// Whether the project reconciles the kind. Set on the storage version.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub controller: bool,
+    /// The project's domain.
+    pub domain: String,
+    /// The API group without the domain.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The plural, where it is not the regular one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plural: Option<String>,
+    /// The version.
+    pub version: String,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+/// How a kind is served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Api {
+    crd_version: String,
+    /// Whether objects live in namespaces.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub namespaced: bool,
+    #[serde(flatten)]
+    unknown: Mapping,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Project {
+    /// A project without resources, made by this program.
+    pub fn new(name: String, domain: String, license: License, owner: Option<String>, namespaced: bool) -> Self {
+        Self {
+            cli_version: VERSION.to_owned(),
+            domain,
+            layout: vec![LAYOUT.to_owned()],
+            namespaced,
+            plugins: Plugins { own: Options { license, owner, ..Options::default() }, unknown: Mapping::new() },
+            project_name: name,
+            resources: Vec::new(),
+            version: FORMAT.to_owned(),
+            unknown: Mapping::new(),
+        }
+    }
+
+    /// The license of the generated project.
+    pub fn license(&self) -> License {
+        self.plugins.own.license
+    }
+
+    /// Who holds the copyright.
+    pub fn owner(&self) -> String {
+        self.plugins.own.owner.clone().unwrap_or_else(|| format!("The {} Authors", self.project_name))
+    }
+
+    /// The recipe that a resource was made with.
+    pub fn recipe(&self, resource: &Resource) -> &str {
+        let choice = self.plugins.own.resources.iter().find(|choice| choice.is_of(resource));
+        choice.map_or(NO_RECIPE, |choice| &choice.recipe)
+    }
+
+    /// The storage version of a kind: the lowest one with an API, so that it depends on the set of
+    /// versions alone and not on the order in which they came.
+    pub fn storage(&self, group: &str, kind: &str) -> Option<&Resource> {
+        self.versions(group, kind).filter(|r| r.api.is_some()).min_by_key(|r| ApiVersion::parse(&r.version).ok())
+    }
+
+    /// All versions of a kind.
+    pub fn versions<'a>(&'a self, group: &'a str, kind: &'a str) -> impl Iterator<Item = &'a Resource> {
+        self.resources.iter().filter(move |r| r.group == group && r.kind == kind)
+    }
+}
+
+/// The recipe of a kind that has no other.
+pub const NO_RECIPE: &str = "none";
+
+impl Choice {
+    fn is_of(&self, resource: &Resource) -> bool {
+        (&self.group, &self.kind, &self.version) == (&resource.group, &resource.kind, &resource.version)
+    }
+}
+
+impl Resource {
+    /// The plural.
+    pub fn plural(&self) -> String {
+        self.plural.clone().unwrap_or_else(|| plural::regular(&self.kind))
+    }
+
+    /// `<group>/<version> <kind>`, for messages.
+    pub fn title(&self) -> String {
+        format!("{}/{} {}", self.group, self.version, self.kind)
+    }
+
+    /// Whether objects live in namespaces.
+    pub fn namespaced(&self) -> bool {
+        self.api.as_ref().is_some_and(|api| api.namespaced)
+    }
+}

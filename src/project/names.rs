@@ -1,0 +1,277 @@
+//! What a name may be. Every accepted name yields a project that compiles and that the API server takes.
+
+use heck::{ToSnakeCase, ToUpperCamelCase};
+
+/// Why a name cannot be, and one that could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// A sentence without a full stop.
+    pub why: String,
+    /// A valid name that is near to what was asked for.
+    pub instead: Option<String>,
+}
+
+impl Invalid {
+    /// A reason alone.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), instead: None }
+    }
+
+    /// Proposes `instead` if `check` accepts it.
+    fn or(mut self, instead: String, check: fn(&str) -> Result<(), Invalid>) -> Self {
+        if check(&instead).is_ok() {
+            self.instead = Some(instead);
+        }
+        self
+    }
+}
+
+/// A DNS label has at most this many characters (RFC 1035), and so has a label value in Kubernetes.
+const LABEL: usize = 63;
+/// A DNS name has at most this many characters (RFC 1123).
+const SUBDOMAIN: usize = 253;
+/// The longest suffix that a project's name gets in the names of its objects, which have to be labels.
+const PROJECT_SUFFIX: &str = "-controller-manager-metrics-service";
+/// The longest project name.
+pub const PROJECT_NAME: usize = LABEL - PROJECT_SUFFIX.len();
+/// The longest kind.
+pub const KIND: usize = LABEL - "list".len();
+
+/// A domain, which is what API groups end with: a DNS-1123 subdomain.
+pub fn domain(name: &str) -> Result<(), Invalid> {
+    subdomain("domain", name)?;
+    not_reserved(name)
+}
+
+/// An API group without its domain: a DNS-1123 subdomain.
+pub fn group(name: &str) -> Result<(), Invalid> {
+    subdomain("group", name)
+}
+
+/// The full name of an API group: `<group>.<domain>`.
+pub fn api_group(group: &str, domain: &str) -> Result<(), Invalid> {
+    let full = format!("{group}.{domain}");
+    if full.len() > SUBDOMAIN {
+        return Err(Invalid::new(format!(
+            "`<group>.<domain>` has at most {SUBDOMAIN} characters, this one has {}",
+            full.len()
+        )));
+    }
+    not_reserved(&full)
+}
+
+/// The API server takes CRDs of these groups only with an annotation that points to an approval by Kubernetes.
+fn not_reserved(name: &str) -> Result<(), Invalid> {
+    match ["k8s.io", "kubernetes.io"]
+        .into_iter()
+        .find(|reserved| name == *reserved || name.ends_with(&format!(".{reserved}")))
+    {
+        Some(reserved) => Err(Invalid::new(format!(
+            "groups under `{reserved}` belong to Kubernetes: the API server refuses their CRDs without the annotation \
+             `api-approved.kubernetes.io`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn subdomain(what: &str, name: &str) -> Result<(), Invalid> {
+    if name.len() > SUBDOMAIN {
+        return Err(Invalid::new(format!("a {what} has at most {SUBDOMAIN} characters, this one has {}", name.len())));
+    }
+    if !name.is_empty() && name.split('.').all(|part| is_label(part, char::is_alphanumeric)) {
+        return Ok(());
+    }
+    let why = format!("a {what} is lower-case letters, digits and `-`, in parts that are separated by `.`");
+    let parts = name.split('.').map(label_of).filter(|part| !part.is_empty());
+    Err(Invalid::new(why).or(parts.collect::<Vec<_>>().join("."), |s| subdomain("", s)))
+}
+
+/// Lower-case ASCII letters, digits and inner hyphens, with a first character that `first` accepts.
+fn is_label(name: &str, first: fn(char) -> bool) -> bool {
+    name.starts_with(first)
+        && !name.ends_with('-')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// The label that is nearest to a text: empty if nothing of it can stay.
+fn label_of(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let label: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    label.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// A kind: UpperCamelCase, and short enough for the CRD's `<Kind>List`.
+pub fn kind(name: &str) -> Result<(), Invalid> {
+    if name == "Self" {
+        return Err(Invalid::new("`Self` is a word of Rust that no type can be named"));
+    }
+    let camel = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !camel {
+        let why = "a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter";
+        return Err(Invalid::new(why).or(name.to_upper_camel_case(), kind));
+    }
+    if name.len() > KIND {
+        return Err(Invalid::new(format!(
+            "a kind has at most {KIND} characters, this one has {}: `<Kind>List` in lower case has to be a DNS label of {LABEL}",
+            name.len()
+        )));
+    }
+    Ok(())
+}
+
+/// A plural: a DNS-1035 label.
+pub fn plural(name: &str) -> Result<(), Invalid> {
+    if name.len() > LABEL {
+        return Err(Invalid::new(format!("a plural has at most {LABEL} characters, this one has {}", name.len())));
+    }
+    if is_label(name, |c| c.is_ascii_lowercase()) {
+        return Ok(());
+    }
+    let why = "a plural is lower-case letters, digits and `-`, and starts with a letter";
+    Err(Invalid::new(why).or(label_of(name), plural))
+}
+
+/// A project name: a DNS-1035 label, because a Cargo package may not start with a digit either.
+pub fn project_name(name: &str) -> Result<(), Invalid> {
+    if !is_label(name, |c| c.is_ascii_lowercase()) {
+        let why = "a project name is lower-case letters, digits and `-`, and starts with a letter";
+        return Err(Invalid::new(why).or(project_name_of(name), project_name));
+    }
+    if name.len() > PROJECT_NAME {
+        let why = format!(
+            "a project name has at most {PROJECT_NAME} characters, this one has {}: `<name>{PROJECT_SUFFIX}` has to be a DNS \
+             label of {LABEL}",
+            name.len()
+        );
+        return Err(Invalid::new(why).or(project_name_of(name), project_name));
+    }
+    Ok(())
+}
+
+/// The valid project name that is nearest to a text such as a folder's name. May be empty or invalid
+/// where nothing of the text can stay.
+pub fn project_name_of(text: &str) -> String {
+    let label = label_of(text);
+    let mut name = label.trim_start_matches(|c: char| !c.is_ascii_lowercase());
+    name = &name[..name.len().min(PROJECT_NAME)];
+    name.trim_end_matches('-').to_owned()
+}
+
+/// How a name appears in Rust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// The stem of the file or the name of the directory.
+    pub file: String,
+    /// The identifier, raw where it has to be.
+    pub ident: String,
+}
+
+impl Module {
+    /// The module of a kind.
+    pub fn of_kind(kind: &str) -> Self {
+        Self::new(kind.to_snake_case())
+    }
+
+    /// The module of a group or of a version.
+    pub fn of_group(group: &str) -> Self {
+        // Doubled underscores are no snake case to rustc.
+        let parts = group.split(['-', '.']).filter(|part| !part.is_empty());
+        let name = parts.collect::<Vec<_>>().join("_");
+        Self::new(if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name })
+    }
+
+    fn new(name: String) -> Self {
+        if UNRAWABLE.contains(&name.as_str()) {
+            let ident = format!("{name}_");
+            return Self { file: ident.clone(), ident };
+        }
+        let ident = if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name.clone() };
+        Self { file: name, ident }
+    }
+}
+
+/// Words that no raw identifier can be, and the one that would be the file of the module above.
+const UNRAWABLE: &[&str] = &["crate", "mod", "self", "super"];
+
+/// The strict and the reserved keywords of the 2024 edition.
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else", "enum",
+    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "move", "mut",
+    "override", "priv", "pub", "ref", "return", "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe",
+    "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instead(result: Result<(), Invalid>) -> Option<String> {
+        result.unwrap_err().instead
+    }
+
+    #[test]
+    fn kinds() {
+        for good in ["A", "Memcached", "URLMap", "Type", "Async", "Crate", "S3Bucket", &"A".repeat(59)] {
+            assert_eq!(kind(good), Ok(()), "{good}");
+        }
+        for bad in ["", "foo", "Foo-Bar", "Foo_Bar", "Self", "1Foo", "Föö", "Foo ", &"A".repeat(60)] {
+            assert!(kind(bad).is_err(), "{bad}");
+        }
+        assert_eq!(instead(kind("foo")).as_deref(), Some("Foo"));
+        assert_eq!(instead(kind("Foo-Bar")).as_deref(), Some("FooBar"));
+        assert_eq!(instead(kind("self")), None);
+    }
+
+    #[test]
+    fn groups_and_domains() {
+        for good in ["cache", "a.b", "1password", "a--b", "x", &"a".repeat(253)] {
+            assert_eq!(group(good), Ok(()), "{good}");
+        }
+        for bad in ["", ".", "a..b", "-a", "a-", "A", "a_b", "a.b-", "ä", &"a".repeat(254)] {
+            assert!(group(bad).is_err(), "{bad}");
+        }
+        assert_eq!(instead(group("My_Group")).as_deref(), Some("my-group"));
+        assert!(domain("local").is_ok() && domain("my.domain").is_ok());
+        assert!(domain("k8s.io").is_err() && api_group("x", "kubernetes.io").is_err());
+        assert!(domain("notk8s.io").is_ok());
+        assert!(api_group(&"a".repeat(251), "b").is_ok() && api_group(&"a".repeat(252), "b").is_err());
+    }
+
+    #[test]
+    fn plurals() {
+        assert!(plural("memcacheds").is_ok() && plural(&"a".repeat(63)).is_ok());
+        for bad in ["", "1a", "A", "a.b", "a_b", "a-", &"a".repeat(64)] {
+            assert!(plural(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn project_names() {
+        assert_eq!(PROJECT_NAME, 28);
+        assert!(project_name("a").is_ok() && project_name(&"a".repeat(28)).is_ok());
+        for bad in ["", "1a", "A", "a.b", "a_b", "a-", &"a".repeat(29)] {
+            assert!(project_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(instead(project_name("My Operator")).as_deref(), Some("my-operator"));
+        assert_eq!(
+            instead(project_name("abcdefghijklmnopqrstuvwxyza-bc")).as_deref(),
+            Some("abcdefghijklmnopqrstuvwxyza")
+        );
+        assert_eq!(project_name_of("123"), "");
+        assert_eq!(project_name_of("2048-game"), "game");
+    }
+
+    #[test]
+    fn modules() {
+        let of = |module: Module| (module.file, module.ident);
+        let both = |s: &str| (s.to_owned(), s.to_owned());
+        assert_eq!(of(Module::of_kind("URLMap")), both("url_map"));
+        assert_eq!(of(Module::of_kind("Type")), ("type".into(), "r#type".into()));
+        assert_eq!(of(Module::of_kind("Crate")), both("crate_"));
+        assert_eq!(of(Module::of_kind("Mod")), both("mod_"));
+        assert_eq!(of(Module::of_group("a.b-c")), both("a_b_c"));
+        assert_eq!(of(Module::of_group("a--b")), both("a_b"));
+        assert_eq!(of(Module::of_group("1password")), both("_1password"));
+        assert_eq!(of(Module::of_group("gen")), ("gen".into(), "r#gen".into()));
+    }
+}
