@@ -17,4 +17,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod error;
+pub mod project;
+pub mod render;
+pub mod sync;
 pub mod ui;

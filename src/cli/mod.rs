@@ -1,14 +1,24 @@
 //! The command line: flags become a request; the effects live in the other rooms.
 
+mod change;
+mod completion;
+mod create;
+mod init;
+
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::project::VERSION;
 use crate::ui::Ui;
 
 /// The operator SDK for Rust.
 #[derive(Debug, Parser)]
 #[command(name = "opctl", version, about, long_about = None)]
+#[command(
+    after_help = "Example:\n  opctl init --domain example.com\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
+)]
 struct Cli {
     /// Print only data and errors
     #[arg(short, long, global = true)]
@@ -18,7 +28,15 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Init(init::Args),
+    #[command(subcommand)]
+    Create(create::Create),
+    Completion(completion::Args),
+    /// Print the version
+    #[command(after_help = "Example:\n  opctl version")]
+    Version,
+}
 
 /// Parses the arguments, runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
@@ -30,6 +48,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, _: Ui) -> anyhow::Result<ExitCode> {
-    match command {}
+fn run(command: Command, ui: Ui) -> Result<ExitCode> {
+    match command {
+        Command::Init(args) => args.run(ui)?,
+        Command::Create(create::Create::Api(args)) => args.run(ui)?,
+        Command::Completion(args) => args.run(ui),
+        Command::Version => ui.data(format!("opctl {VERSION}")),
+    }
+    Ok(ExitCode::SUCCESS)
 }

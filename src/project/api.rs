@@ -71,7 +71,11 @@ impl Project {
         Ok(checked)
     }
 
-    fn plural_of(&self, request: &ApiRequest, sibling: Option<&Resource>) -> Result<String, Refusal> {
+    fn plural_of(
+        &self,
+        request: &ApiRequest,
+        sibling: Option<&Resource>,
+    ) -> Result<String, Refusal> {
         match (&request.plural, sibling) {
             (Some(plural), Some(sibling)) if *plural != sibling.plural() => {
                 Err(Refusal::usage(format!("`--plural` is `{plural}`: all versions of a kind share one plural, {} has `{}`", sibling.title(), sibling.plural()))
@@ -112,14 +116,23 @@ impl Project {
     ///
     /// # Errors
     /// If the API exists and the request was not forced, or if there is nothing to create.
-    pub fn with_api(&self, new: &NewApi, request: &ApiRequest, answers: &Answers) -> Result<Self, Refusal> {
+    pub fn with_api(
+        &self,
+        new: &NewApi,
+        request: &ApiRequest,
+        answers: &Answers,
+    ) -> Result<Self, Refusal> {
         let title = new.resource.title();
         if !answers.resource && !answers.controller {
-            return Err(Refusal::usage("`--resource` and `--controller` are both `false`: there is nothing to create"));
+            return Err(Refusal::usage(
+                "`--resource` and `--controller` are both `false`: there is nothing to create",
+            ));
         }
         if !answers.resource && !new.exists {
-            return Err(Refusal::usage(format!("`--resource` is `false`, but {title} is no API of this project"))
-                .hint("leave out `--resource=false`"));
+            return Err(Refusal::usage(format!(
+                "`--resource` is `false`, but {title} is no API of this project"
+            ))
+            .hint("leave out `--resource=false`"));
         }
         let adds_controller = answers.controller && !new.has_controller;
         if answers.resource && new.exists && !request.force {
@@ -137,7 +150,9 @@ impl Project {
         let mut project = self.clone();
         let mut resource = new.resource.clone();
         resource.controller |= adds_controller;
-        let is_same = |r: &Resource| (&r.group, &r.kind, &r.version) == (&resource.group, &resource.kind, &resource.version);
+        let is_same = |r: &Resource| {
+            (&r.group, &r.kind, &r.version) == (&resource.group, &resource.kind, &resource.version)
+        };
         match project.resources.iter_mut().find(|r| is_same(r)) {
             Some(existing) => *existing = resource,
             None => {
@@ -159,8 +174,12 @@ impl Project {
     /// The model without one version of a kind.
     pub fn without_api(&self, request: &ApiRequest) -> Self {
         let mut project = self.clone();
-        project.resources.retain(|r| (&r.group, &r.kind, &r.version) != (&request.group, &request.kind, &request.version));
-        project.plugins.own.resources.retain(|c| (&c.group, &c.kind, &c.version) != (&request.group, &request.kind, &request.version));
+        project.resources.retain(|r| {
+            (&r.group, &r.kind, &r.version) != (&request.group, &request.kind, &request.version)
+        });
+        project.plugins.own.resources.retain(|c| {
+            (&c.group, &c.kind, &c.version) != (&request.group, &request.kind, &request.version)
+        });
         project.normalise();
         project
     }

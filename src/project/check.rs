@@ -14,15 +14,21 @@ impl Project {
         };
         field("domain", &self.domain, names::domain(&self.domain))?;
         field("projectName", &self.project_name, names::project_name(&self.project_name))?;
+        field("owner", &self.owner(), names::owner(&self.owner()))?;
         for (i, r) in self.resources.iter().enumerate() {
-            let field = |name: &str, value: &str, result| field(&format!("resources[{i}].{name}"), value, result);
+            let field = |name: &str, value: &str, result| {
+                field(&format!("resources[{i}].{name}"), value, result)
+            };
             field("group", &r.group, names::group(&r.group))?;
             field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
             field("version", &r.version, ApiVersion::parse(&r.version).map(drop))?;
             field("kind", &r.kind, names::kind(&r.kind))?;
             field("plural", &r.plural(), names::plural(&r.plural()))?;
             if r.domain != self.domain {
-                return Err(damaged(format!("`resources[{i}].domain` is `{}`, not the project's domain", r.domain)));
+                return Err(damaged(format!(
+                    "`resources[{i}].domain` is `{}`, not the project's domain",
+                    r.domain
+                )));
             }
         }
         self.check_claims().map_err(|clash| damaged(clash.to_string()))
@@ -69,7 +75,8 @@ enum Claim<'a> {
 
 fn claims_of(r: &Resource) -> impl Iterator<Item = Claim<'_>> {
     let (group, version, kind) = (r.group.as_str(), r.version.as_str(), r.kind.as_str());
-    let types = ["", "Spec", "Status"].map(|suffix| Claim::Type(group, version, format!("{kind}{suffix}")));
+    let types =
+        ["", "Spec", "Status"].map(|suffix| Claim::Type(group, version, format!("{kind}{suffix}")));
     let singular = kind.to_ascii_lowercase();
     let plural = r.plural();
     let plural = (plural != singular).then_some(Claim::Name(group, plural));
@@ -99,25 +106,42 @@ impl Claim<'_> {
     fn clash(&self, a: &Resource, b: &Resource) -> Refusal {
         let (kind, other) = (&b.kind, &a.kind);
         let (what, hint) = match self {
-            Self::Resource(..) => return Refusal::failure(format!("the API {} exists already", a.title())),
+            Self::Resource(..) => {
+                return Refusal::failure(format!("the API {} exists already", a.title()));
+            }
             Self::Name(_, name) => (
-                format!("`{kind}` and `{other}` of the group `{}` would share the plural or singular `{name}`", a.group),
+                format!(
+                    "`{kind}` and `{other}` of the group `{}` would share the plural or singular `{name}`",
+                    a.group
+                ),
                 "use another kind, another group, or another plural with `--plural`",
             ),
             Self::Kind(_, name) => (
-                format!("`{kind}` and `{other}` of the group `{}` would share the kind or list kind `{name}`", a.group),
+                format!(
+                    "`{kind}` and `{other}` of the group `{}` would share the kind or list kind `{name}`",
+                    a.group
+                ),
                 "use another kind or another group",
             ),
             Self::Type(_, _, name) => (
-                format!("`{kind}` and `{other}` of {}/{} would share the Rust type `{name}`", a.group, a.version),
+                format!(
+                    "`{kind}` and `{other}` of {}/{} would share the Rust type `{name}`",
+                    a.group, a.version
+                ),
                 "use another kind, another group or another version",
             ),
             Self::Group(module) => (
-                format!("the groups `{}` and `{}` would share the Rust module `{module}`", b.group, a.group),
+                format!(
+                    "the groups `{}` and `{}` would share the Rust module `{module}`",
+                    b.group, a.group
+                ),
                 "use another group",
             ),
             Self::Module(_, module) => (
-                format!("`{kind}` and `{other}` of the group `{}` would share the file `{module}.rs`", a.group),
+                format!(
+                    "`{kind}` and `{other}` of the group `{}` would share the file `{module}.rs`",
+                    a.group
+                ),
                 "use another kind or another group",
             ),
         };

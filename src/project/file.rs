@@ -8,13 +8,17 @@ use crate::error::Refusal;
 impl Project {
     /// Reads and checks a `PROJECT`.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let value: Value = serde_yaml::from_str(text)
-            .map_err(|error| refuse(format!("not YAML: {error}")).hint("restore the file, for example with `git checkout PROJECT`"))?;
+        let value: Value = serde_yaml::from_str(text).map_err(|error| {
+            refuse(format!("not YAML: {error}"))
+                .hint("restore the file, for example with `git checkout PROJECT`")
+        })?;
         let Value::Mapping(fields) = &value else {
-            return Err(refuse("no mapping of fields").hint("restore the file, for example with `git checkout PROJECT`"));
+            return Err(refuse("no mapping of fields")
+                .hint("restore the file, for example with `git checkout PROJECT`"));
         };
         check_origin(fields)?;
-        let project: Self = serde_yaml::from_value(value).map_err(|error| refuse(error.to_string()))?;
+        let project: Self =
+            serde_yaml::from_value(value).map_err(|error| refuse(error.to_string()))?;
         project.check()?;
         Ok(project)
     }
@@ -31,17 +35,27 @@ impl Project {
         fn key<'a>(group: &'a str, kind: &'a str, version: &'a str) -> impl Ord + use<'a> {
             (group, kind, super::ApiVersion::parse(version).ok())
         }
-        self.resources.sort_by(|a, b| key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version)));
+        self.resources.sort_by(|a, b| {
+            key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
+        });
         let choices = &mut self.plugins.own.resources;
-        choices.sort_by(|a, b| key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version)));
+        choices.sort_by(|a, b| {
+            key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
+        });
 
         // A kind has one controller. It works with the storage version, so the flag is kept there.
         let kinds: Vec<(String, String)> = {
             let with_controller = |r: &&Resource| r.controller;
-            self.resources.iter().filter(with_controller).map(|r| (r.group.clone(), r.kind.clone())).collect()
+            self.resources
+                .iter()
+                .filter(with_controller)
+                .map(|r| (r.group.clone(), r.kind.clone()))
+                .collect()
         };
         for (group, kind) in kinds {
-            let Some(storage) = self.storage(&group, &kind).map(|r| r.version.clone()) else { continue };
+            let Some(storage) = self.storage(&group, &kind).map(|r| r.version.clone()) else {
+                continue;
+            };
             for r in self.resources.iter_mut().filter(|r| r.group == group && r.kind == kind) {
                 r.controller = r.version == storage;
             }
@@ -68,24 +82,31 @@ fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
         } else {
             format!("another tool: its layout is `{}`", layout.join(", "))
         };
-        return Err(Refusal::failure(format!("this PROJECT was made by {made_by}"))
-            .hint("opctl works on projects that `opctl init` made: run it in a folder of its own"));
+        return Err(Refusal::failure(format!("this PROJECT was made by {made_by}")).hint(
+            "opctl works on projects that `opctl init` made: run it in a folder of its own",
+        ));
     }
     if let Some(Value::String(made_by)) = fields.get("cliVersion")
         && newer(made_by)
     {
-        return Err(Refusal::failure(format!("this project was made by opctl {made_by}, this is opctl {VERSION}"))
-            .hint("update opctl: `cargo install opctl`"));
+        return Err(Refusal::failure(format!(
+            "this project was made by opctl {made_by}, this is opctl {VERSION}"
+        ))
+        .hint("update opctl: `cargo install opctl`"));
     }
     match fields.get("version") {
         Some(Value::String(version)) if version == FORMAT => Ok(()),
         Some(Value::Number(version)) if version.to_string() == FORMAT => {
-            Err(refuse(format!("`version` is the number {FORMAT}")).hint(format!("write `version: \"{FORMAT}\"`")))
+            Err(refuse(format!("`version` is the number {FORMAT}"))
+                .hint(format!("write `version: \"{FORMAT}\"`")))
         }
         Some(version) => {
             let version = serde_yaml::to_string(version).unwrap_or_default();
-            Err(Refusal::failure(format!("PROJECT has the format version {}, opctl {VERSION} reads \"{FORMAT}\"", version.trim()))
-                .hint("update opctl: `cargo install opctl`"))
+            Err(Refusal::failure(format!(
+                "PROJECT has the format version {}, opctl {VERSION} reads \"{FORMAT}\"",
+                version.trim()
+            ))
+            .hint("update opctl: `cargo install opctl`"))
         }
         None => Err(refuse("it has no `version`").hint(format!("write `version: \"{FORMAT}\"`"))),
     }

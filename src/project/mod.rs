@@ -13,7 +13,7 @@ pub mod version;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
-pub use api::{ApiRequest, NewApi};
+pub use api::{Answers, ApiRequest, NewApi, refuse_flag};
 use version::ApiVersion;
 
 /// The file that holds the model, at the root of a project.
@@ -136,13 +136,22 @@ fn is_false(value: &bool) -> bool {
 
 impl Project {
     /// A project without resources, made by this program.
-    pub fn new(name: String, domain: String, license: License, owner: Option<String>, namespaced: bool) -> Self {
+    pub fn new(
+        name: String,
+        domain: String,
+        license: License,
+        owner: Option<String>,
+        namespaced: bool,
+    ) -> Self {
         Self {
             cli_version: VERSION.to_owned(),
             domain,
             layout: vec![LAYOUT.to_owned()],
             namespaced,
-            plugins: Plugins { own: Options { license, owner, ..Options::default() }, unknown: Mapping::new() },
+            plugins: Plugins {
+                own: Options { license, owner, ..Options::default() },
+                unknown: Mapping::new(),
+            },
             project_name: name,
             resources: Vec::new(),
             version: FORMAT.to_owned(),
@@ -157,7 +166,11 @@ impl Project {
 
     /// Who holds the copyright.
     pub fn owner(&self) -> String {
-        self.plugins.own.owner.clone().unwrap_or_else(|| format!("The {} Authors", self.project_name))
+        self.plugins
+            .own
+            .owner
+            .clone()
+            .unwrap_or_else(|| format!("The {} Authors", self.project_name))
     }
 
     /// The recipe that a resource was made with.
@@ -169,11 +182,17 @@ impl Project {
     /// The storage version of a kind: the lowest one with an API, so that it depends on the set of
     /// versions alone and not on the order in which they came.
     pub fn storage(&self, group: &str, kind: &str) -> Option<&Resource> {
-        self.versions(group, kind).filter(|r| r.api.is_some()).min_by_key(|r| ApiVersion::parse(&r.version).ok())
+        self.versions(group, kind)
+            .filter(|r| r.api.is_some())
+            .min_by_key(|r| ApiVersion::parse(&r.version).ok())
     }
 
     /// All versions of a kind.
-    pub fn versions<'a>(&'a self, group: &'a str, kind: &'a str) -> impl Iterator<Item = &'a Resource> {
+    pub fn versions<'a, 'b>(
+        &'a self,
+        group: &'b str,
+        kind: &'b str,
+    ) -> impl Iterator<Item = &'a Resource> + use<'a, 'b> {
         self.resources.iter().filter(move |r| r.group == group && r.kind == kind)
     }
 }
@@ -183,7 +202,8 @@ pub const NO_RECIPE: &str = "none";
 
 impl Choice {
     fn is_of(&self, resource: &Resource) -> bool {
-        (&self.group, &self.kind, &self.version) == (&resource.group, &resource.kind, &resource.version)
+        (&self.group, &self.kind, &self.version)
+            == (&resource.group, &resource.kind, &resource.version)
     }
 }
 

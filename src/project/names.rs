@@ -16,13 +16,19 @@ impl Invalid {
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), instead: None }
     }
+}
 
-    /// Proposes `instead` if `check` accepts it.
-    fn or(mut self, instead: String, check: fn(&str) -> Result<(), Invalid>) -> Self {
-        if check(&instead).is_ok() {
-            self.instead = Some(instead);
+/// Turns the reason against a name, if there is one, into an error with the nearest name that has none.
+fn judge(
+    name: &str,
+    against: fn(&str) -> Option<String>,
+    near: fn(&str) -> String,
+) -> Result<(), Invalid> {
+    match against(name) {
+        None => Ok(()),
+        Some(why) => {
+            Err(Invalid { why, instead: Some(near(name)).filter(|near| against(near).is_none()) })
         }
-        self
     }
 }
 
@@ -39,51 +45,55 @@ pub const KIND: usize = LABEL - "list".len();
 
 /// A domain, which is what API groups end with: a DNS-1123 subdomain.
 pub fn domain(name: &str) -> Result<(), Invalid> {
-    subdomain("domain", name)?;
-    not_reserved(name)
+    judge(
+        name,
+        |name| against_subdomain("domain", name).or_else(|| against_reserved(name)),
+        subdomain_of,
+    )
 }
 
 /// An API group without its domain: a DNS-1123 subdomain.
 pub fn group(name: &str) -> Result<(), Invalid> {
-    subdomain("group", name)
+    judge(name, |name| against_subdomain("group", name), subdomain_of)
 }
 
 /// The full name of an API group: `<group>.<domain>`.
 pub fn api_group(group: &str, domain: &str) -> Result<(), Invalid> {
     let full = format!("{group}.{domain}");
-    if full.len() > SUBDOMAIN {
-        return Err(Invalid::new(format!(
+    let too_long = (full.len() > SUBDOMAIN).then(|| {
+        format!(
             "`<group>.<domain>` has at most {SUBDOMAIN} characters, this one has {}",
             full.len()
-        )));
-    }
-    not_reserved(&full)
+        )
+    });
+    too_long.or_else(|| against_reserved(&full)).map_or(Ok(()), |why| Err(Invalid::new(why)))
 }
 
 /// The API server takes CRDs of these groups only with an annotation that points to an approval by Kubernetes.
-fn not_reserved(name: &str) -> Result<(), Invalid> {
-    match ["k8s.io", "kubernetes.io"]
-        .into_iter()
-        .find(|reserved| name == *reserved || name.ends_with(&format!(".{reserved}")))
-    {
-        Some(reserved) => Err(Invalid::new(format!(
+fn against_reserved(name: &str) -> Option<String> {
+    let is_in = |reserved: &&&str| name == **reserved || name.ends_with(&format!(".{reserved}"));
+    ["k8s.io", "kubernetes.io"].iter().find(is_in).map(|reserved| {
+        format!(
             "groups under `{reserved}` belong to Kubernetes: the API server refuses their CRDs without the annotation \
              `api-approved.kubernetes.io`"
-        ))),
-        None => Ok(()),
-    }
+        )
+    })
 }
 
-fn subdomain(what: &str, name: &str) -> Result<(), Invalid> {
+fn against_subdomain(what: &str, name: &str) -> Option<String> {
     if name.len() > SUBDOMAIN {
-        return Err(Invalid::new(format!("a {what} has at most {SUBDOMAIN} characters, this one has {}", name.len())));
+        return Some(format!(
+            "a {what} has at most {SUBDOMAIN} characters, this one has {}",
+            name.len()
+        ));
     }
-    if !name.is_empty() && name.split('.').all(|part| is_label(part, char::is_alphanumeric)) {
-        return Ok(());
-    }
-    let why = format!("a {what} is lower-case letters, digits and `-`, in parts that are separated by `.`");
-    let parts = name.split('.').map(label_of).filter(|part| !part.is_empty());
-    Err(Invalid::new(why).or(parts.collect::<Vec<_>>().join("."), |s| subdomain("", s)))
+    let valid = name.split('.').all(|part| is_label(part, |c| c.is_ascii_alphanumeric()));
+    (!valid).then(|| format!("a {what} is lower-case letters, digits and inner `-`, in parts that are separated by `.`"))
+}
+
+fn subdomain_of(text: &str) -> String {
+    let parts = text.split('.').map(label_of).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// Lower-case ASCII letters, digits and inner hyphens, with a first character that `first` accepts.
@@ -96,65 +106,85 @@ fn is_label(name: &str, first: fn(char) -> bool) -> bool {
 /// The label that is nearest to a text: empty if nothing of it can stay.
 fn label_of(text: &str) -> String {
     let lower = text.to_lowercase();
-    let label: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let label: String =
+        lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     label.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// A kind: UpperCamelCase, and short enough for the CRD's `<Kind>List`.
 pub fn kind(name: &str) -> Result<(), Invalid> {
+    judge(name, against_kind, |text| text.to_upper_camel_case())
+}
+
+fn against_kind(name: &str) -> Option<String> {
+    let camel = name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if name == "Self" {
-        return Err(Invalid::new("`Self` is a word of Rust that no type can be named"));
-    }
-    let camel = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().all(|b| b.is_ascii_alphanumeric());
-    if !camel {
-        let why = "a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter";
-        return Err(Invalid::new(why).or(name.to_upper_camel_case(), kind));
-    }
-    if name.len() > KIND {
-        return Err(Invalid::new(format!(
+        Some("`Self` is a word of Rust that no type can be named".to_owned())
+    } else if !camel {
+        Some("a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter".to_owned())
+    } else if name.len() > KIND {
+        Some(format!(
             "a kind has at most {KIND} characters, this one has {}: `<Kind>List` in lower case has to be a DNS label of {LABEL}",
             name.len()
-        )));
+        ))
+    } else {
+        None
     }
-    Ok(())
 }
 
 /// A plural: a DNS-1035 label.
 pub fn plural(name: &str) -> Result<(), Invalid> {
+    judge(name, against_plural, label_of)
+}
+
+fn against_plural(name: &str) -> Option<String> {
     if name.len() > LABEL {
-        return Err(Invalid::new(format!("a plural has at most {LABEL} characters, this one has {}", name.len())));
+        return Some(format!(
+            "a plural has at most {LABEL} characters, this one has {}",
+            name.len()
+        ));
     }
-    if is_label(name, |c| c.is_ascii_lowercase()) {
-        return Ok(());
-    }
-    let why = "a plural is lower-case letters, digits and `-`, and starts with a letter";
-    Err(Invalid::new(why).or(label_of(name), plural))
+    let valid = is_label(name, |c| c.is_ascii_lowercase());
+    (!valid).then(|| {
+        "a plural is lower-case letters, digits and inner `-`, and starts with a letter".to_owned()
+    })
 }
 
 /// A project name: a DNS-1035 label, because a Cargo package may not start with a digit either.
 pub fn project_name(name: &str) -> Result<(), Invalid> {
+    judge(name, against_project_name, project_name_of)
+}
+
+fn against_project_name(name: &str) -> Option<String> {
     if !is_label(name, |c| c.is_ascii_lowercase()) {
-        let why = "a project name is lower-case letters, digits and `-`, and starts with a letter";
-        return Err(Invalid::new(why).or(project_name_of(name), project_name));
-    }
-    if name.len() > PROJECT_NAME {
-        let why = format!(
+        Some(
+            "a project name is lower-case letters, digits and inner `-`, and starts with a letter"
+                .to_owned(),
+        )
+    } else if name.len() > PROJECT_NAME {
+        Some(format!(
             "a project name has at most {PROJECT_NAME} characters, this one has {}: `<name>{PROJECT_SUFFIX}` has to be a DNS \
              label of {LABEL}",
             name.len()
-        );
-        return Err(Invalid::new(why).or(project_name_of(name), project_name));
+        ))
+    } else {
+        None
     }
-    Ok(())
 }
 
-/// The valid project name that is nearest to a text such as a folder's name. May be empty or invalid
-/// where nothing of the text can stay.
+/// The valid project name that is nearest to a text such as a folder's name; empty where nothing of
+/// the text can stay.
 pub fn project_name_of(text: &str) -> String {
     let label = label_of(text);
-    let mut name = label.trim_start_matches(|c: char| !c.is_ascii_lowercase());
-    name = &name[..name.len().min(PROJECT_NAME)];
-    name.trim_end_matches('-').to_owned()
+    let name = label.trim_start_matches(|c: char| !c.is_ascii_lowercase());
+    name[..name.len().min(PROJECT_NAME)].trim_end_matches('-').to_owned()
+}
+
+/// A copyright holder: one line of text.
+pub fn owner(name: &str) -> Result<(), Invalid> {
+    let one_line = !name.trim().is_empty() && !name.contains(char::is_control);
+    if one_line { Ok(()) } else { Err(Invalid::new("the copyright holder is one line of text")) }
 }
 
 /// How a name appears in Rust.
@@ -177,7 +207,11 @@ impl Module {
         // Doubled underscores are no snake case to rustc.
         let parts = group.split(['-', '.']).filter(|part| !part.is_empty());
         let name = parts.collect::<Vec<_>>().join("_");
-        Self::new(if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name })
+        Self::new(if name.starts_with(|c: char| c.is_ascii_digit()) {
+            format!("_{name}")
+        } else {
+            name
+        })
     }
 
     fn new(name: String) -> Self {
@@ -185,7 +219,8 @@ impl Module {
             let ident = format!("{name}_");
             return Self { file: ident.clone(), ident };
         }
-        let ident = if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name.clone() };
+        let ident =
+            if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name.clone() };
         Self { file: name, ident }
     }
 }
@@ -195,10 +230,11 @@ const UNRAWABLE: &[&str] = &["crate", "mod", "self", "super"];
 
 /// The strict and the reserved keywords of the 2024 edition.
 const KEYWORDS: &[&str] = &[
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else", "enum",
-    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "move", "mut",
-    "override", "priv", "pub", "ref", "return", "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe",
-    "unsized", "use", "virtual", "where", "while", "yield",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
+    "loop", "macro", "match", "move", "mut", "override", "priv", "pub", "ref", "return", "static",
+    "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
 ];
 
 #[cfg(test)]
@@ -211,10 +247,13 @@ mod tests {
 
     #[test]
     fn kinds() {
-        for good in ["A", "Memcached", "URLMap", "Type", "Async", "Crate", "S3Bucket", &"A".repeat(59)] {
+        for good in
+            ["A", "Memcached", "URLMap", "Type", "Async", "Crate", "S3Bucket", &"A".repeat(59)]
+        {
             assert_eq!(kind(good), Ok(()), "{good}");
         }
-        for bad in ["", "foo", "Foo-Bar", "Foo_Bar", "Self", "1Foo", "Föö", "Foo ", &"A".repeat(60)] {
+        for bad in ["", "foo", "Foo-Bar", "Foo_Bar", "Self", "1Foo", "Föö", "Foo ", &"A".repeat(60)]
+        {
             assert!(kind(bad).is_err(), "{bad}");
         }
         assert_eq!(instead(kind("foo")).as_deref(), Some("Foo"));
@@ -234,7 +273,9 @@ mod tests {
         assert!(domain("local").is_ok() && domain("my.domain").is_ok());
         assert!(domain("k8s.io").is_err() && api_group("x", "kubernetes.io").is_err());
         assert!(domain("notk8s.io").is_ok());
-        assert!(api_group(&"a".repeat(251), "b").is_ok() && api_group(&"a".repeat(252), "b").is_err());
+        assert!(
+            api_group(&"a".repeat(251), "b").is_ok() && api_group(&"a".repeat(252), "b").is_err()
+        );
     }
 
     #[test]

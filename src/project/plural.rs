@@ -86,9 +86,13 @@ mod tests {
 
     #[test]
     fn regular_plurals() {
-        for (kind, plural) in
-            [("Memcached", "memcacheds"), ("Proxy", "proxies"), ("Key", "keys"), ("Bus", "buses"), ("Index", "indexes")]
-        {
+        for (kind, plural) in [
+            ("Memcached", "memcacheds"),
+            ("Proxy", "proxies"),
+            ("Key", "keys"),
+            ("Bus", "buses"),
+            ("Index", "indexes"),
+        ] {
             assert_eq!(regular(kind), plural);
         }
     }

@@ -33,7 +33,8 @@ impl<'a> ApiVersion<'a> {
                 text.len()
             )));
         }
-        let (major, rest) = number(text.strip_prefix('v').ok_or_else(invalid)?).ok_or_else(invalid)?;
+        let (major, rest) =
+            number(text.strip_prefix('v').ok_or_else(invalid)?).ok_or_else(invalid)?;
         let (stage, rest) = if let Some(rest) = rest.strip_prefix("alpha") {
             (Stage::Alpha, rest)
         } else if let Some(rest) = rest.strip_prefix("beta") {
@@ -85,19 +86,49 @@ mod tests {
     #[test]
     fn the_order_is_that_of_kubernetes() {
         let sorted = [
-            "v1alpha1", "v1alpha2", "v1alpha10", "v2alpha1", "v12alpha1", "v1beta1", "v3beta1", "v10beta3", "v11beta2",
-            "v1", "v2", "v10", "v99999999999999999999999",
+            "v1alpha1",
+            "v1alpha2",
+            "v1alpha10",
+            "v2alpha1",
+            "v12alpha1",
+            "v1beta1",
+            "v3beta1",
+            "v10beta3",
+            "v11beta2",
+            "v1",
+            "v2",
+            "v10",
+            "v99999999999999999999999",
         ];
         for pair in sorted.windows(2) {
-            assert!(ApiVersion::parse(pair[0]).unwrap() < ApiVersion::parse(pair[1]).unwrap(), "{pair:?}");
+            assert!(
+                ApiVersion::parse(pair[0]).unwrap() < ApiVersion::parse(pair[1]).unwrap(),
+                "{pair:?}"
+            );
         }
     }
 
     #[test]
     fn everything_else_is_refused() {
         for bad in [
-            "", "1", "1.0", "v", "v0", "v01", "v1gamma", "v1gamma1", "v1alpha", "v1alpha0", "v1alpha01", "v1beta1x",
-            "V1", "v1Alpha1", "v1.0", "v-1", "v1 ", "v١",
+            "",
+            "1",
+            "1.0",
+            "v",
+            "v0",
+            "v01",
+            "v1gamma",
+            "v1gamma1",
+            "v1alpha",
+            "v1alpha0",
+            "v1alpha01",
+            "v1beta1x",
+            "V1",
+            "v1Alpha1",
+            "v1.0",
+            "v-1",
+            "v1 ",
+            "v١",
         ] {
             assert!(ApiVersion::parse(bad).is_err(), "{bad}");
         }

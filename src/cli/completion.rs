@@ -1,0 +1,22 @@
+//! `opctl completion`.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::ui::Ui;
+
+/// Print a completion script for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  opctl completion bash > opctl.bash")]
+pub struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+impl Args {
+    pub fn run(self, ui: Ui) {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut super::Cli::command(), "opctl", &mut script);
+        ui.data(String::from_utf8_lossy(&script).trim_end());
+    }
+}

@@ -1,0 +1,209 @@
+//! What templates see of a model.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+
+use super::rustfmt;
+use crate::project::names::Module;
+use crate::project::version::ApiVersion;
+use crate::project::{self, License};
+
+/// The project.
+#[derive(Debug, Clone, Serialize)]
+pub struct Project {
+    name: String,
+    domain: String,
+    namespaced: bool,
+    license: License,
+    owner: String,
+    opctl_version: String,
+}
+
+/// An API group.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// The group without the domain.
+    pub name: String,
+    /// The name of its folder.
+    pub file: String,
+    /// Its Rust identifier.
+    pub module: String,
+    api_group: String,
+    /// Sorted as rustfmt sorts modules.
+    pub versions: Vec<Version>,
+    /// The storage version of every kind.
+    pub kinds: Vec<Resource>,
+    /// The storage version of every kind with a controller.
+    pub controllers: Vec<Resource>,
+}
+
+/// A version of a group.
+#[derive(Debug, Clone, Serialize)]
+pub struct Version {
+    /// The version.
+    pub name: String,
+    file: String,
+    module: String,
+    /// The kinds of this version.
+    pub resources: Vec<Resource>,
+}
+
+/// A version of a kind.
+#[derive(Debug, Clone, Serialize)]
+pub struct Resource {
+    /// The group without the domain.
+    pub group: String,
+    domain: String,
+    /// The full group.
+    pub api_group: String,
+    /// The version.
+    pub version: String,
+    api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The kind in lower case.
+    pub kind_lower: String,
+    /// The stem of the kind's files.
+    pub kind_file: String,
+    kind_module: String,
+    /// The name of the group's folder.
+    pub group_file: String,
+    group_module: String,
+    version_module: String,
+    /// The plural.
+    pub plural: String,
+    singular: String,
+    namespaced: bool,
+    api: bool,
+    /// Whether the kind has a controller, which works with this version.
+    pub controller: bool,
+    storage: bool,
+    /// The recipe that it was made with.
+    pub recipe: String,
+}
+
+impl Project {
+    /// What templates see of the project itself.
+    pub fn new(project: &project::Project) -> Self {
+        Self {
+            name: project.project_name.clone(),
+            domain: project.domain.clone(),
+            namespaced: project.namespaced,
+            license: project.license(),
+            owner: project.owner(),
+            opctl_version: project.cli_version.clone(),
+        }
+    }
+
+    /// The license comment at the start of a file, each line after `comment`; empty without a license.
+    pub fn header(&self, comment: &str) -> String {
+        let spdx = match self.license {
+            License::Apache2 => "Apache-2.0",
+            License::Mit => "MIT",
+            License::None => return String::new(),
+        };
+        format!("{comment} Copyright {}\n{comment} SPDX-License-Identifier: {spdx}\n", self.owner)
+    }
+}
+
+/// All resources, sorted by group, kind and version.
+pub fn resources(project: &project::Project) -> Vec<Resource> {
+    let mut seen = Vec::with_capacity(project.resources.len());
+    for resource in &project.resources {
+        let storage = project
+            .storage(&resource.group, &resource.kind)
+            .is_some_and(|s| s.version == resource.version);
+        seen.push(Resource::new(project, resource, storage));
+    }
+    seen.sort_by(by_group_kind_version);
+    seen
+}
+
+fn by_group_kind_version(a: &Resource, b: &Resource) -> Ordering {
+    let versions = || ApiVersion::parse(&a.version).ok().cmp(&ApiVersion::parse(&b.version).ok());
+    (&a.group, &a.kind).cmp(&(&b.group, &b.kind)).then_with(versions)
+}
+
+impl Resource {
+    fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
+        let group = Module::of_group(&resource.group);
+        let kind = Module::of_kind(&resource.kind);
+        let api_group = format!("{}.{}", resource.group, resource.domain);
+        Self {
+            group: resource.group.clone(),
+            domain: resource.domain.clone(),
+            api_version: format!("{api_group}/{}", resource.version),
+            api_group,
+            version: resource.version.clone(),
+            kind: resource.kind.clone(),
+            kind_lower: resource.kind.to_ascii_lowercase(),
+            kind_file: kind.file,
+            kind_module: kind.ident,
+            group_file: group.file,
+            group_module: group.ident,
+            version_module: resource.version.clone(),
+            plural: resource.plural(),
+            singular: resource.kind.to_ascii_lowercase(),
+            namespaced: resource.namespaced(),
+            api: resource.api.is_some(),
+            controller: resource.controller,
+            storage,
+            recipe: project.recipe(resource).to_owned(),
+        }
+    }
+
+    /// `cache/v1alpha1 Memcached`, for messages.
+    pub fn title(&self) -> String {
+        format!("{}/{} {}", self.group, self.version, self.kind)
+    }
+
+    /// Whether this version is stored.
+    pub fn is_storage(&self) -> bool {
+        self.storage
+    }
+
+    /// Whether the project defines the kind.
+    pub fn has_api(&self) -> bool {
+        self.api
+    }
+}
+
+/// The groups of resources that are sorted by group.
+pub fn groups(resources: &[Resource]) -> Vec<Group> {
+    let mut groups: Vec<Group> =
+        resources.chunk_by(|a, b| a.group == b.group).map(Group::new).collect();
+    groups.sort_by(|a, b| rustfmt::by_module(&a.module, &b.module));
+    groups
+}
+
+impl Group {
+    fn new(resources: &[Resource]) -> Self {
+        let mut resources = resources.to_vec();
+        resources.sort_by(|a, b| rustfmt::by_module(&a.kind_module, &b.kind_module));
+        let first = &resources[0];
+        let mut versions: Vec<Version> = Vec::new();
+        for resource in resources.iter().filter(|r| r.api) {
+            match versions.iter_mut().find(|v| v.name == resource.version) {
+                Some(version) => version.resources.push(resource.clone()),
+                None => versions.push(Version {
+                    name: resource.version.clone(),
+                    file: resource.version.clone(),
+                    module: resource.version_module.clone(),
+                    resources: vec![resource.clone()],
+                }),
+            }
+        }
+        versions.sort_by(|a, b| rustfmt::by_module(&a.module, &b.module));
+        let pick = |keep: fn(&&Resource) -> bool| resources.iter().filter(keep).cloned().collect();
+        Self {
+            name: first.group.clone(),
+            file: first.group_file.clone(),
+            module: first.group_module.clone(),
+            api_group: first.api_group.clone(),
+            versions,
+            kinds: pick(|r| r.storage),
+            controllers: pick(|r| r.controller),
+        }
+    }
+}

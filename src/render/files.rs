@@ -1,0 +1,136 @@
+//! The table of all files that a project has: which template makes them, for what, and whose they are.
+
+/// Whose a generated file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A function of the model alone; its header says so.
+    Owned,
+    /// Written once, the user's from then on.
+    Seeded,
+    /// Written from the user's code by `make manifests` or by cargo. A conflict in one is none.
+    Derived,
+}
+
+/// For what a template is rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    /// The project.
+    Project,
+    /// The project, with one license.
+    License(&'static str),
+    /// Each group.
+    Group,
+    /// Each group with a controller.
+    ControllerGroup,
+    /// Each version of each group.
+    Version,
+    /// Each kind: its storage version.
+    Kind,
+    /// Each kind with a controller: its storage version.
+    Controller,
+    /// Each version of each kind.
+    Resource,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct File {
+    /// The template's name; `{recipe}` stands for the resource's recipe.
+    pub template: &'static str,
+    /// Where the file goes, with `/` between the parts and fields of the context in braces.
+    pub path: &'static str,
+    /// Whose it is.
+    pub class: Class,
+    /// What it is rendered for.
+    pub for_each: For,
+}
+
+const fn file(template: &'static str, path: &'static str, class: Class, for_each: For) -> File {
+    File { template, path, class, for_each }
+}
+
+/// A row for a template that lies where its file goes.
+macro_rules! project {
+    ($class:ident, $path:literal) => {
+        file(concat!("project/", $path, ".tera"), $path, Class::$class, For::Project)
+    };
+}
+
+/// The files of a project, by folder.
+pub const FILES: &[File] = &[
+    project!(Seeded, ".dockerignore"),
+    project!(Seeded, ".github/workflows/lint.yml"),
+    project!(Seeded, ".github/workflows/test.yml"),
+    project!(Seeded, ".gitignore"),
+    project!(Seeded, "Dockerfile"),
+    file("project/LICENSE.apache2.tera", "LICENSE", Class::Seeded, For::License("apache2")),
+    file("project/LICENSE.mit.tera", "LICENSE", Class::Seeded, For::License("mit")),
+    project!(Seeded, "Makefile"),
+    project!(Seeded, "README.md"),
+    project!(Owned, "config/crd/kustomization.yaml"),
+    project!(Seeded, "config/default/kustomization.yaml"),
+    project!(Seeded, "config/manager/kustomization.yaml"),
+    project!(Seeded, "config/manager/manager.yaml"),
+    file(
+        "project/config/rbac/group_kind_admin_role.yaml.tera",
+        "config/rbac/{group}_{kind_lower}_admin_role.yaml",
+        Class::Seeded,
+        For::Kind,
+    ),
+    file(
+        "project/config/rbac/group_kind_editor_role.yaml.tera",
+        "config/rbac/{group}_{kind_lower}_editor_role.yaml",
+        Class::Seeded,
+        For::Kind,
+    ),
+    file(
+        "project/config/rbac/group_kind_viewer_role.yaml.tera",
+        "config/rbac/{group}_{kind_lower}_viewer_role.yaml",
+        Class::Seeded,
+        For::Kind,
+    ),
+    project!(Owned, "config/rbac/kustomization.yaml"),
+    project!(Seeded, "config/rbac/leader_election_role.yaml"),
+    project!(Seeded, "config/rbac/leader_election_role_binding.yaml"),
+    project!(Seeded, "config/rbac/role_binding.yaml"),
+    project!(Seeded, "config/rbac/service_account.yaml"),
+    project!(Owned, "config/samples/kustomization.yaml"),
+    project!(Owned, "src/api/mod.rs"),
+    file(
+        "project/src/api/group/mod.rs.tera",
+        "src/api/{group_file}/mod.rs",
+        Class::Owned,
+        For::Group,
+    ),
+    file(
+        "project/src/api/group/version/mod.rs.tera",
+        "src/api/{group_file}/{version}/mod.rs",
+        Class::Owned,
+        For::Version,
+    ),
+    project!(Owned, "src/controller/mod.rs"),
+    file(
+        "project/src/controller/group/mod.rs.tera",
+        "src/controller/{group_file}/mod.rs",
+        Class::Owned,
+        For::ControllerGroup,
+    ),
+    file(
+        "recipes/{recipe}/api.rs.tera",
+        "src/api/{group_file}/{version}/{kind_file}.rs",
+        Class::Seeded,
+        For::Resource,
+    ),
+    file(
+        "recipes/{recipe}/controller.rs.tera",
+        "src/controller/{group_file}/{kind_file}.rs",
+        Class::Seeded,
+        For::Controller,
+    ),
+    file(
+        "recipes/{recipe}/sample.yaml.tera",
+        "config/samples/{group}_{version}_{kind_lower}.yaml",
+        Class::Seeded,
+        For::Resource,
+    ),
+];

@@ -1,0 +1,364 @@
+//! From a model to the tree of files that it stands for. Pure: no effect, and the same model gives
+//! the same tree.
+
+mod context;
+pub mod files;
+pub mod lock;
+pub mod recipes;
+pub mod rustfmt;
+pub mod templates;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use tera::{Context, Delimiters, Kwargs, State, Tera};
+
+use crate::error::Refusal;
+use crate::project::Project;
+use context::{Group, Resource, Version};
+use files::{Class, File, For};
+pub use templates::Set;
+
+/// The files of a project by their path, with `/` between the parts.
+pub type Tree = BTreeMap<String, Rendered>;
+
+/// One generated file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Its text.
+    pub text: String,
+    /// Whose it is.
+    pub class: Class,
+}
+
+impl Rendered {
+    /// Whether the file is a script.
+    pub fn is_executable(&self) -> bool {
+        self.text.starts_with("#!")
+    }
+}
+
+/// The longest name of a file that Linux and macOS take, in bytes.
+const FILE_NAME: usize = 255;
+
+/// Renders models with one template set. Templates are parsed when they are first used.
+pub struct Renderer {
+    set: &'static Set,
+    tera: Tera,
+}
+
+/// A file that is to be rendered.
+struct Job<'a> {
+    file: &'static File,
+    template: String,
+    path: String,
+    subject: Subject<'a>,
+}
+
+/// What a file is rendered for.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Project,
+    Group(&'a Group),
+    Version(&'a Group, &'a Version),
+    Resource(&'a Resource),
+}
+
+impl Renderer {
+    /// A renderer of a template set.
+    pub fn new(set: &'static Set) -> Result<Self> {
+        let mut tera = Tera::new();
+        tera.set_delimiters(Delimiters {
+            block_start: "<%".into(),
+            block_end: "%>".into(),
+            variable_start: "<$".into(),
+            variable_end: "$>".into(),
+            comment_start: "<#".into(),
+            comment_end: "#>".into(),
+        })?;
+        tera.autoescape_on(Vec::<&str>::new());
+        tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
+        Ok(Self { set, tera })
+    }
+
+    /// The tree that a model stands for.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if two resources would be the same file, or if a name is too long for a file;
+    /// otherwise an error in a template.
+    pub fn render(&mut self, project: &Project) -> Result<Tree> {
+        let resources = context::resources(project);
+        let groups = context::groups(&resources);
+        let jobs = self.jobs(project, &resources, &groups)?;
+        self.parse(jobs.iter().map(|job| job.template.as_str()))?;
+        self.parse_crd_versions(&jobs)?;
+        self.set_globals(project, &resources, &groups)?;
+
+        let mut tree = Tree::new();
+        for job in &jobs {
+            let text = self.run(job, &resources)?;
+            tree.insert(job.path.clone(), Rendered { text, class: job.file.class });
+        }
+        Ok(tree)
+    }
+
+    /// What there is to render, with paths that are told apart.
+    fn jobs<'a>(
+        &self,
+        project: &Project,
+        resources: &'a [Resource],
+        groups: &'a [Group],
+    ) -> Result<Vec<Job<'a>>> {
+        let license = Context::from_serialize(&context::Project::new(project))?;
+        let license =
+            license.get("license").and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let mut jobs: Vec<Job<'a>> = Vec::new();
+        for file in self.set.files() {
+            for subject in subjects(file.for_each, &license, resources, groups) {
+                jobs.push(subject.job(file));
+            }
+        }
+        let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
+        for job in &jobs {
+            if let Some(name) = job.path.split('/').find(|name| name.len() > FILE_NAME) {
+                return Err(Refusal::usage(format!(
+                    "{} would need a file name of {} bytes, and {FILE_NAME} is the limit: {name}",
+                    job.subject.title(),
+                    name.len()
+                ))
+                .hint("use a shorter group, version, kind or plural")
+                .into());
+            }
+            if let Some(other) = owner_of.insert(&job.path, job) {
+                return Err(Refusal::usage(format!(
+                    "{} and {} would both be the file {}",
+                    other.subject.title(),
+                    job.subject.title(),
+                    job.path
+                ))
+                .hint("use another group or another kind")
+                .into());
+            }
+        }
+        Ok(jobs)
+    }
+
+    fn set_globals(
+        &mut self,
+        project: &Project,
+        resources: &[Resource],
+        groups: &[Group],
+    ) -> Result<()> {
+        let kinds: Vec<&Resource> = groups.iter().flat_map(|group| &group.kinds).collect();
+        let controllers: Vec<&Resource> =
+            groups.iter().flat_map(|group| &group.controllers).collect();
+        let mut recipes = BTreeMap::new();
+        for resource in &controllers {
+            if !recipes.contains_key(&resource.recipe) {
+                recipes.insert(resource.recipe.clone(), self.set.recipe(&resource.recipe)?);
+            }
+        }
+        let rules = controllers
+            .iter()
+            .flat_map(|owner| recipes[&owner.recipe].rules.iter().map(|rule| (*owner, rule)));
+        let rules = recipes::merge(rules);
+
+        let seen = context::Project::new(project);
+        let header = seen.header("//");
+        let globals = Globals {
+            header: if header.is_empty() { header } else { format!("{header}\n") },
+            header_hash: seen.header("#"),
+            project: seen,
+            resources,
+            groups,
+            kinds,
+            controllers,
+            rules,
+        };
+        *self.tera.global_context() = Context::from_serialize(&globals)?;
+        Ok(())
+    }
+
+    /// Parses the templates that were not used before.
+    fn parse<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<()> {
+        let mut new = BTreeMap::new();
+        for name in names.filter(|name| !self.tera.contains_template(name)) {
+            new.insert(
+                name,
+                self.set.source(name).with_context(|| format!("there is no template `{name}`"))?,
+            );
+        }
+        if !new.is_empty() {
+            self.tera.add_raw_templates(new).context("in a template")?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, job: &Job<'_>, resources: &[Resource]) -> Result<String> {
+        let mut context = job.subject.context();
+        if job.file.for_each == For::Kind
+            && let Subject::Resource(storage) = job.subject
+            && job.file.class == Class::Derived
+        {
+            context.insert("versions", &self.crd_versions(storage, resources)?);
+        }
+        let text = self.render_one(&job.template, &context)?;
+        Ok(match job.path.as_str() {
+            "Cargo.lock" => lock::sorted(&text),
+            path if path.ends_with(".rs") => rustfmt::tidy(&text),
+            _ => text,
+        })
+    }
+
+    fn render_one(&self, template: &str, context: &Context) -> Result<String> {
+        self.tera.render(template, context).with_context(|| format!("in the template `{template}`"))
+    }
+
+    /// The versions of a kind as its CRD lists them.
+    fn crd_versions(&self, storage: &Resource, resources: &[Resource]) -> Result<Vec<CrdVersion>> {
+        let same =
+            |r: &&Resource| r.has_api() && r.group == storage.group && r.kind == storage.kind;
+        let mut versions = Vec::new();
+        for resource in resources.iter().filter(same) {
+            let context = Subject::Resource(resource).context();
+            let yaml = self.render_one(&crd_version_template(resource), &context)?;
+            versions.push(CrdVersion { name: resource.version.clone(), yaml });
+        }
+        versions.sort_by(|a, b| rustfmt::by_module(&a.name, &b.name));
+        Ok(versions)
+    }
+
+    fn parse_crd_versions(&mut self, jobs: &[Job<'_>]) -> Result<()> {
+        let names: Vec<String> = jobs
+            .iter()
+            .filter(|job| job.file.for_each == For::Resource)
+            .filter_map(|job| match job.subject {
+                Subject::Resource(resource) => Some(crd_version_template(resource)),
+                _ => None,
+            })
+            .filter(|name| self.set.source(name).is_some())
+            .collect();
+        self.parse(names.iter().map(String::as_str))
+    }
+}
+
+/// What every template sees.
+#[derive(Serialize)]
+struct Globals<'a> {
+    project: context::Project,
+    header: String,
+    header_hash: String,
+    resources: &'a [Resource],
+    groups: &'a [Group],
+    kinds: Vec<&'a Resource>,
+    controllers: Vec<&'a Resource>,
+    rules: Vec<recipes::PolicyRule>,
+}
+
+/// One item of a CRD's `spec.versions`.
+#[derive(Serialize)]
+struct CrdVersion {
+    name: String,
+    yaml: String,
+}
+
+fn crd_version_template(resource: &Resource) -> String {
+    format!("recipes/{}/crd_version.yaml.tera", resource.recipe)
+}
+
+fn subjects<'a>(
+    for_each: For,
+    license: &str,
+    resources: &'a [Resource],
+    groups: &'a [Group],
+) -> Vec<Subject<'a>> {
+    let of = |keep: fn(&&Resource) -> bool| {
+        resources.iter().filter(keep).map(Subject::Resource).collect()
+    };
+    match for_each {
+        For::Project => vec![Subject::Project],
+        For::License(wanted) if wanted == license => vec![Subject::Project],
+        For::License(_) => Vec::new(),
+        For::Group => {
+            groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
+        }
+        For::ControllerGroup => {
+            groups.iter().filter(|g| !g.controllers.is_empty()).map(Subject::Group).collect()
+        }
+        For::Version => groups
+            .iter()
+            .flat_map(|g| g.versions.iter().map(move |v| Subject::Version(g, v)))
+            .collect(),
+        For::Kind => of(|r| r.is_storage()),
+        For::Controller => of(|r| r.controller),
+        For::Resource => of(|r| r.has_api()),
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn job(self, file: &'static File) -> Job<'a> {
+        let template = match self {
+            Self::Resource(r) => file.template.replace("{recipe}", &r.recipe),
+            _ => file.template.to_owned(),
+        };
+        Job { file, template, path: self.path(file.path), subject: self }
+    }
+
+    fn path(self, pattern: &str) -> String {
+        let mut path = pattern.to_owned();
+        let mut set = |field: &str, value: &str| {
+            if path.contains(field) {
+                path = path.replace(field, value);
+            }
+        };
+        match self {
+            Self::Project => {}
+            Self::Group(group) => set("{group_file}", &group.file),
+            Self::Version(group, version) => {
+                set("{group_file}", &group.file);
+                set("{version}", &version.name);
+            }
+            Self::Resource(r) => {
+                set("{group_file}", &r.group_file);
+                set("{kind_file}", &r.kind_file);
+                set("{group}", &r.group);
+                set("{api_group}", &r.api_group);
+                set("{version}", &r.version);
+                set("{kind_lower}", &r.kind_lower);
+                set("{plural}", &r.plural);
+            }
+        }
+        path
+    }
+
+    fn context(self) -> Context {
+        let mut context = Context::new();
+        match self {
+            Self::Project => {}
+            Self::Group(group) => context.insert("group", group),
+            Self::Version(group, version) => {
+                context.insert("group", group);
+                context.insert("version", version);
+            }
+            Self::Resource(resource) => context.insert("resource", resource),
+        }
+        context
+    }
+
+    fn title(self) -> String {
+        match self {
+            Self::Project => "the project".to_owned(),
+            Self::Group(group) => format!("the group {}", group.name),
+            Self::Version(group, version) => format!("the version {}/{}", group.name, version.name),
+            Self::Resource(resource) => resource.title(),
+        }
+    }
+}
+
+/// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
+/// serde-saphyr writes, because that is what writes YAML in the generated project.
+fn yaml(text: &str) -> String {
+    let scalar = serde_saphyr::to_string(&text).unwrap_or_default();
+    scalar.trim_end_matches('\n').to_owned()
+}

@@ -1,0 +1,104 @@
+//! Recipes: what a kind becomes. They are data: a folder below `templates/recipes` is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::context::Resource;
+use super::templates::Set;
+use crate::project::NO_RECIPE;
+
+/// A recipe's `recipe.yaml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// The name of its folder.
+    #[serde(skip)]
+    pub name: String,
+    /// One line for people.
+    pub summary: String,
+    /// The kinds that get this recipe unless another is asked for.
+    pub kinds: Vec<String>,
+    /// What the reconciler may do.
+    pub rules: Vec<Rule>,
+}
+
+/// What a reconciler may do with one resource.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The API group; the kind's own one if there is none.
+    pub group: Option<String>,
+    /// The plural, with a subresource after a `/`; `self` stands for the kind's own plural.
+    pub resource: String,
+    /// What is allowed.
+    pub verbs: Vec<String>,
+}
+
+impl Set {
+    /// All recipes, by name.
+    pub fn recipes(&self) -> Result<Vec<Recipe>> {
+        self.names().filter_map(recipe_of).map(|name| self.recipe(name)).collect()
+    }
+
+    /// One recipe.
+    pub fn recipe(&self, name: &str) -> Result<Recipe> {
+        let path = format!("recipes/{name}/recipe.yaml");
+        let source = self.source(&path).with_context(|| format!("there is no recipe `{name}`"))?;
+        let recipe: Recipe = serde_yaml::from_str(source).with_context(|| path)?;
+        Ok(Recipe { name: name.to_owned(), ..recipe })
+    }
+
+    /// The name of the recipe that a kind gets unless another is asked for.
+    pub fn default_recipe(&self, kind: &str) -> Result<String> {
+        let known = self
+            .recipes()?
+            .into_iter()
+            .find(|recipe| recipe.kinds.iter().any(|known| known == kind));
+        Ok(known.map_or_else(|| NO_RECIPE.to_owned(), |recipe| recipe.name))
+    }
+}
+
+fn recipe_of(template: &str) -> Option<&str> {
+    template.strip_prefix("recipes/")?.strip_suffix("/recipe.yaml")
+}
+
+/// A rule as role.yaml has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PolicyRule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+}
+
+/// The rules of all controllers, merged and sorted as the generated project's own `make manifests` does.
+pub(super) fn merge<'a>(
+    rules: impl IntoIterator<Item = (&'a Resource, &'a Rule)>,
+) -> Vec<PolicyRule> {
+    let mut verbs_of: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for (owner, rule) in rules {
+        let group = rule.group.clone().unwrap_or_else(|| owner.api_group.clone());
+        let resource = match rule.resource.strip_prefix("self") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                format!("{}{rest}", owner.plural)
+            }
+            _ => rule.resource.clone(),
+        };
+        verbs_of.entry((group, resource)).or_default().extend(rule.verbs.iter().cloned());
+    }
+    let mut resources_of: BTreeMap<(String, BTreeSet<String>), Vec<String>> = BTreeMap::new();
+    for ((group, resource), verbs) in verbs_of {
+        resources_of.entry((group, verbs)).or_default().push(resource);
+    }
+    let mut merged: Vec<PolicyRule> = resources_of
+        .into_iter()
+        .map(|((group, verbs), resources)| PolicyRule {
+            api_groups: vec![group],
+            resources,
+            verbs: verbs.into_iter().collect(),
+        })
+        .collect();
+    merged.sort();
+    merged
+}

@@ -1,0 +1,88 @@
+//! The embedded templates.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use include_dir::{Dir, include_dir};
+
+use super::files::{FILES, File};
+use crate::error::Refusal;
+use crate::project::VERSION;
+
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
+
+static CURRENT: LazyLock<Set> = LazyLock::new(|| {
+    let mut sources = BTreeMap::new();
+    collect(&EMBEDDED, &mut sources);
+    Set { sources, files: FILES }
+});
+
+fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static str>) {
+    for file in dir.files() {
+        if let (Some(path), Some(source)) = (file.path().to_str(), file.contents_utf8()) {
+            sources.insert(path.to_owned(), source);
+        }
+    }
+    for dir in dir.dirs() {
+        collect(dir, sources);
+    }
+}
+
+/// The templates of one release, and the table that says what they make.
+#[derive(Debug)]
+pub struct Set {
+    sources: BTreeMap<String, &'static str>,
+    files: &'static [File],
+}
+
+impl Set {
+    /// A set of one's own.
+    pub fn new(
+        sources: impl IntoIterator<Item = (String, &'static str)>,
+        files: &'static [File],
+    ) -> Self {
+        Self { sources: sources.into_iter().collect(), files }
+    }
+
+    /// The set of this release.
+    pub fn current() -> &'static Self {
+        &CURRENT
+    }
+
+    /// The set that a project was made with. Sets of older releases will be picked here; as long as
+    /// there are none, an older project gets the current one.
+    ///
+    /// # Errors
+    /// If a newer opctl made the project.
+    pub fn of(version: &str) -> Result<&'static Self, Refusal> {
+        let parse = |text: &str| semver::Version::parse(text).ok();
+        match (parse(version), parse(VERSION)) {
+            (Some(theirs), Some(ours)) if theirs <= ours => Ok(Self::current()),
+            (Some(_), _) => Err(Refusal::failure(format!(
+                "this project was made by opctl {version}, this is opctl {VERSION}"
+            ))
+            .hint("update opctl: `cargo install opctl`")),
+            (None, _) => Err(Refusal::failure(format!(
+                "PROJECT is damaged: `cliVersion` is `{version}`, which is no version"
+            ))
+            .hint(format!(
+                "write the version of opctl that made the project, such as `cliVersion: {VERSION}`"
+            ))),
+        }
+    }
+
+    /// The text of a template.
+    pub fn source(&self, name: &str) -> Option<&'static str> {
+        self.sources.get(name).copied()
+    }
+
+    /// The names of all templates.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+
+    /// What the templates make.
+    pub fn files(&self) -> &'static [File] {
+        self.files
+    }
+}
