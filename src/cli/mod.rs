@@ -1,5 +1,7 @@
 //! The command line: flags become a request; the effects live in the other rooms.
 
+mod cluster;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -18,7 +20,9 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Cluster(cluster::Command),
+}
 
 /// Parses the arguments, runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
@@ -30,6 +34,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, _: Ui) -> anyhow::Result<ExitCode> {
-    match command {}
+fn run(command: Command, ui: Ui) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Cluster(command) => cluster::run(command, ui),
+    }
 }
