@@ -20,13 +20,24 @@ pub struct Ui {
 impl Ui {
     /// Decides once, before anything is asked, whether a person is at the other end.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }
+        Self {
+            quiet,
+            interactive: io::stdin().is_terminal() && io::stderr().is_terminal(),
+        }
     }
 
     /// What the user asked for, on stdout.
     pub fn data(&self, text: impl AsRef<str>) {
         // A reader that closes the pipe early (`opctl ... | head`) is not an error.
-        let _ = writeln!(anstream::stdout(), "{}", text.as_ref());
+        let _ = self.stream(text);
+    }
+
+    /// Like [`Ui::data`], for one of many lines.
+    ///
+    /// # Errors
+    /// When the reader is gone, so that the rest need not be printed.
+    pub fn stream(&self, text: impl AsRef<str>) -> io::Result<()> {
+        writeln!(anstream::stdout(), "{}", text.as_ref())
     }
 
     /// A line of progress: a right-aligned verb and what it is done to. Silent with `--quiet`.

@@ -1,6 +1,7 @@
 //! The command line: flags become a request; the effects live in the other rooms.
 
 mod change;
+mod cluster;
 mod completion;
 mod create;
 mod init;
@@ -32,6 +33,7 @@ enum Command {
     Init(init::Args),
     #[command(subcommand)]
     Create(create::Create),
+    Cluster(cluster::Command),
     Completion(completion::Args),
     /// Print the version
     #[command(after_help = "Example:\n  opctl version")]
@@ -52,6 +54,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     match command {
         Command::Init(args) => args.run(ui)?,
         Command::Create(create::Create::Api(args)) => args.run(ui)?,
+        Command::Cluster(command) => return cluster::run(command, ui),
         Command::Completion(args) => args.run(ui),
         Command::Version => ui.data(format!("opctl {VERSION}")),
     }

@@ -9,6 +9,10 @@ use crate::project::names::Module;
 use crate::project::version::ApiVersion;
 use crate::project::{self, License};
 
+/// The longest `version::Kind` that recipes write out. Up to here their lines break all alike, but
+/// for the signatures that [`rustfmt::tidy`] breaks.
+const LONGEST_PATH: usize = 30;
+
 /// The project.
 #[derive(Debug, Clone, Serialize)]
 pub struct Project {
@@ -81,6 +85,11 @@ pub struct Resource {
     storage: bool,
     /// The recipe that it was made with.
     pub recipe: String,
+    /// Whether the kind's path is too long for Rust that reads well.
+    long: bool,
+    /// How Rust names the type: by its version, or where that is too long as `Resource`, which is
+    /// what it is imported as. Never bare: the user's `Box` or `Deployment` shadows nothing.
+    ty: String,
 }
 
 impl Project {
@@ -130,6 +139,8 @@ impl Resource {
         let group = Module::of_group(&resource.group);
         let kind = Module::of_kind(&resource.kind);
         let api_group = format!("{}.{}", resource.group, resource.domain);
+        let path = format!("{}::{}", resource.version, resource.kind);
+        let long = path.len() > LONGEST_PATH;
         Self {
             group: resource.group.clone(),
             domain: resource.domain.clone(),
@@ -150,6 +161,8 @@ impl Resource {
             controller: resource.controller,
             storage,
             recipe: project.recipe(resource).to_owned(),
+            long,
+            ty: if long { "Resource".to_owned() } else { path },
         }
     }
 

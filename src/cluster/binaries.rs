@@ -1,0 +1,251 @@
+//! The programs of the control plane, and where they are looked for.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use semver::Version;
+
+use super::build;
+use super::signals::Signals;
+use crate::error::Refusal;
+use crate::ui::Ui;
+
+/// The variable that names a folder with programs of the user's own.
+pub const ASSETS: &str = "OPCTL_CLUSTER_ASSETS";
+
+/// The oldest etcd releases, by minor version, with which the API server's streaming lists work.
+const OLDEST_ETCD: [Version; 2] = [Version::new(3, 4, 31), Version::new(3, 5, 13)];
+
+/// One program of the control plane. The order is the one in which they are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// The API server.
+    ApiServer,
+    /// The built-in controllers.
+    ControllerManager,
+    /// The scheduler.
+    Scheduler,
+    /// The store.
+    Etcd,
+    /// Plays the nodes.
+    Kwok,
+    /// Lays out the cluster and starts its processes.
+    Kwokctl,
+    /// The probes, and the user's own client.
+    Kubectl,
+}
+
+impl Tool {
+    /// Every program.
+    pub const ALL: [Tool; 7] = [
+        Tool::ApiServer,
+        Tool::ControllerManager,
+        Tool::Scheduler,
+        Tool::Etcd,
+        Tool::Kwok,
+        Tool::Kwokctl,
+        Tool::Kubectl,
+    ];
+
+    /// The name of the program's file.
+    pub fn file(self) -> &'static str {
+        match self {
+            Tool::ApiServer => "kube-apiserver",
+            Tool::ControllerManager => "kube-controller-manager",
+            Tool::Scheduler => "kube-scheduler",
+            Tool::Etcd => "etcd",
+            Tool::Kwok => "kwok",
+            Tool::Kwokctl => "kwokctl",
+            Tool::Kubectl => "kubectl",
+        }
+    }
+}
+
+/// Where each program is. A program that is not here is fetched by kwokctl.
+#[derive(Debug, Default)]
+pub struct Binaries(BTreeMap<Tool, PathBuf>);
+
+impl Binaries {
+    /// The program's path.
+    pub fn get(&self, tool: Tool) -> Option<&Path> {
+        self.0.get(&tool).map(PathBuf::as_path)
+    }
+
+    /// The programs that were found nowhere.
+    pub fn missing(&self) -> Vec<Tool> {
+        Tool::ALL
+            .into_iter()
+            .filter(|tool| !self.0.contains_key(tool))
+            .collect()
+    }
+
+    /// Looks into the folders in their order.
+    pub fn look(folders: &[PathBuf]) -> Self {
+        let find = |tool: Tool| {
+            let mut candidates = folders.iter().map(|folder| folder.join(tool.file()));
+            candidates
+                .find(|file| usable(tool, file))
+                .map(|file| (tool, file))
+        };
+        Self(Tool::ALL.into_iter().filter_map(find).collect())
+    }
+}
+
+/// Finds every program; builds what is missing, or leaves it to kwokctl where there is no Go.
+///
+/// # Errors
+/// A [`Refusal`] that lists what is missing when there is neither Go nor kwokctl; a failed build.
+pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
+    let assets = env::var_os(ASSETS)
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from);
+    if let Some(folder) = assets.as_ref().filter(|folder| !folder.is_dir()) {
+        let what = format!("{ASSETS} is `{}`, which is not a folder", folder.display());
+        return Err(Refusal::failure(what).into());
+    }
+    let cache = build::folder()?;
+    let mut folders: Vec<PathBuf> = assets.into_iter().chain([cache]).collect();
+    folders.extend(path_folders());
+
+    let found = Binaries::look(&folders);
+    let missing = found.missing();
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    match build::go(signals)? {
+        Ok(go) => {
+            build::build(ui, signals, &go, &missing)?;
+            Ok(Binaries::look(&folders))
+        }
+        Err(_) if found.get(Tool::Kwokctl).is_some() => {
+            ui.status("Fetching", format!("{} with kwokctl", names(&missing)));
+            Ok(found)
+        }
+        Err(no_go) => Err(Refusal::failure(format!(
+            "the control plane needs programs that are not here: {}; and they cannot be built: {no_go}",
+            names(&missing)
+        ))
+        .hint(format!(
+            "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or install \
+             kwokctl (it downloads the others), or set {ASSETS} to a folder that holds them",
+            build::go_version()
+        ))
+        .into()),
+    }
+}
+
+/// The folders of `PATH`. Relative ones are left out: what they mean depends on where one stands.
+pub fn path_folders() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .collect()
+}
+
+/// The names of the tools, for a sentence.
+fn names(tools: &[Tool]) -> String {
+    tools
+        .iter()
+        .map(|tool| tool.file())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn usable(tool: Tool, file: &Path) -> bool {
+    let executable = file
+        .metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    // A distribution's etcd is often too old, and the API server then hangs without a word.
+    executable && (tool != Tool::Etcd || etcd_is_recent(file))
+}
+
+fn etcd_is_recent(file: &Path) -> bool {
+    let output = Command::new(file).arg("--version").output();
+    let Ok(output) = output else { return false };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("etcd Version: "));
+    version
+        .and_then(|version| Version::parse(version.trim()).ok())
+        .is_some_and(streams_lists)
+}
+
+fn streams_lists(version: Version) -> bool {
+    let same_minor =
+        |oldest: &&Version| (oldest.major, oldest.minor) == (version.major, version.minor);
+    OLDEST_ETCD
+        .iter()
+        .find(same_minor)
+        .unwrap_or(&OLDEST_ETCD[1])
+        <= &version
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn install(folder: &Path, file: &str, script: &str) {
+        let path = folder.join(file);
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn the_first_folder_wins_and_gaps_are_filled_from_the_next() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        install(first.path(), "kwok", "");
+        install(second.path(), "kwok", "");
+        install(second.path(), "kubectl", "");
+
+        let found = Binaries::look(&[first.path().to_owned(), second.path().to_owned()]);
+
+        assert_eq!(
+            found.get(Tool::Kwok),
+            Some(first.path().join("kwok").as_path())
+        );
+        assert_eq!(
+            found.get(Tool::Kubectl),
+            Some(second.path().join("kubectl").as_path())
+        );
+        assert_eq!(found.missing().len(), 5);
+    }
+
+    #[test]
+    fn what_cannot_be_executed_is_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("kwok"), "").unwrap();
+        fs::create_dir(folder.path().join("kubectl")).unwrap();
+
+        assert_eq!(
+            Binaries::look(&[folder.path().to_owned()]).missing(),
+            Tool::ALL
+        );
+    }
+
+    #[test]
+    fn an_etcd_that_cannot_stream_lists_is_passed_over() {
+        let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        install(old.path(), "etcd", "#!/bin/sh\necho etcd Version: 3.4.23\n");
+        install(new.path(), "etcd", "#!/bin/sh\necho etcd Version: 3.6.16\n");
+
+        let found = Binaries::look(&[old.path().to_owned(), new.path().to_owned()]);
+
+        assert_eq!(
+            found.get(Tool::Etcd),
+            Some(new.path().join("etcd").as_path())
+        );
+    }
+
+    #[test]
+    fn the_oldest_etcd_depends_on_its_minor_version() {
+        let accepted = |text: &str| streams_lists(Version::parse(text).unwrap());
+        assert!(!accepted("3.3.27") && !accepted("3.4.30") && !accepted("3.5.12"));
+        assert!(accepted("3.4.31") && accepted("3.5.13") && accepted("3.6.0") && accepted("4.0.0"));
+    }
+}

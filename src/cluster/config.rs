@@ -1,0 +1,202 @@
+//! What kwokctl and the API server are told.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::binaries::{Binaries, Tool};
+use super::build;
+use crate::error::Refusal;
+
+/// Below the ports that systems give to outgoing connections, so that none of those takes one
+/// between the choice and the start.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// The port of each component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    apiserver: u16,
+    controller_manager: u16,
+    scheduler: u16,
+    kwok: u16,
+}
+
+impl Ports {
+    /// Six ports that nobody listens on. kwokctl's own choice is always the same one, and a port
+    /// that is taken shows only in a log.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when there are not six.
+    pub fn free() -> Result<Self> {
+        let count = PORTS.end - PORTS.start;
+        let random = RandomState::new().hash_one(std::process::id());
+        let first = u16::try_from(random % u64::from(count)).unwrap_or_default();
+        let candidates = (0..count).map(|i| PORTS.start + (first + i) % count);
+        // The listeners are held until all six are found.
+        let free: Vec<(u16, TcpListener)> = candidates
+            .filter_map(|port| Some((port, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?)))
+            .take(6)
+            .collect();
+        let ports: Vec<u16> = free.iter().map(|(port, _)| *port).collect();
+        let [
+            etcd,
+            etcd_peer,
+            apiserver,
+            controller_manager,
+            scheduler,
+            kwok,
+        ] = ports[..]
+        else {
+            return Err(Refusal::failure("no free ports between 20000 and 32000").into());
+        };
+        Ok(Self {
+            etcd,
+            etcd_peer,
+            apiserver,
+            controller_manager,
+            scheduler,
+            kwok,
+        })
+    }
+}
+
+/// The URL of the API server.
+pub fn server(ports: &Ports) -> String {
+    format!("https://127.0.0.1:{}", ports.apiserver)
+}
+
+/// kwokctl's configuration. Programs that are not given are fetched by kwokctl.
+///
+/// # Errors
+/// When a path is no text.
+pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Result<String> {
+    let mut options = json!({
+        "runtime": "binary",
+        // Without it everything listens on all interfaces, etcd without authentication.
+        "bindAddress": "127.0.0.1",
+        "kubeVersion": build::kubernetes_version(),
+        "kubeAuditPolicy": audit_policy,
+        "etcdPort": ports.etcd,
+        "etcdPeerPort": ports.etcd_peer,
+        "kubeApiserverPort": ports.apiserver,
+        "kubeControllerManagerPort": ports.controller_manager,
+        "kubeSchedulerPort": ports.scheduler,
+        "kwokControllerPort": ports.kwok,
+    });
+    let keys = [
+        ("etcdBinary", Tool::Etcd),
+        ("kubeApiserverBinary", Tool::ApiServer),
+        ("kubeControllerManagerBinary", Tool::ControllerManager),
+        ("kubeSchedulerBinary", Tool::Scheduler),
+        ("kwokControllerBinary", Tool::Kwok),
+    ];
+    for (key, tool) in keys {
+        if let Some(path) = binaries.get(tool) {
+            options[key] = json!(path);
+        }
+    }
+    // Without a lease to wait for, a component that was restarted works at once. The limits on
+    // requests are for machines that many share; with them 1,000 pods take 46 seconds.
+    let alone = [
+        ("leader-elect", "false"),
+        ("kube-api-qps", "1000"),
+        ("kube-api-burst", "2000"),
+    ];
+    let volumes = [("enable-hostpath-provisioner", "true")];
+    let config = json!({
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokctlConfiguration",
+        "options": options,
+        "componentsPatches": [
+            patch("etcd", &[("unsafe-no-fsync", "true")]),
+            patch("kube-controller-manager", &[&alone[..], &volumes].concat()),
+            patch("kube-scheduler", &alone),
+        ],
+    });
+    Ok(serde_yaml::to_string(&config)?)
+}
+
+fn patch(component: &str, args: &[(&str, &str)]) -> Value {
+    let args: Vec<Value> = args
+        .iter()
+        .map(|(key, value)| json!({"key": key, "value": value}))
+        .collect();
+    json!({"name": component, "extraArgs": args})
+}
+
+/// One line for each request, with who sent it: enough to tell what an operator asks for and how
+/// often.
+pub const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+";
+
+/// The class that claims without one get, served by the controller manager.
+pub fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "kubernetes.io/host-path",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_free_and_distinct() {
+        let ports = Ports::free().unwrap();
+        let mut all = vec![
+            ports.etcd,
+            ports.etcd_peer,
+            ports.apiserver,
+            ports.controller_manager,
+            ports.scheduler,
+            ports.kwok,
+        ];
+        assert!(all.iter().all(|port| PORTS.contains(port)));
+        all.dedup();
+        assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn the_configuration_names_the_ports_and_only_the_programs_that_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let etcd = folder.path().join("etcd");
+        std::fs::write(&etcd, "#!/bin/sh\necho etcd Version: 3.6.16\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&etcd, executable).unwrap();
+        let binaries = Binaries::look(&[folder.path().to_owned()]);
+        let ports = Ports::free().unwrap();
+
+        let text = kwokctl(&binaries, &ports, Path::new("/audit.yaml")).unwrap();
+
+        let config: Value = serde_yaml::from_str(&text).unwrap();
+        let options = &config["options"];
+        assert_eq!(options["bindAddress"], "127.0.0.1");
+        assert_eq!(options["kubeApiserverPort"], ports.apiserver);
+        assert_eq!(options["etcdBinary"], json!(etcd));
+        assert_eq!(options.get("kubeApiserverBinary"), None);
+        // kwok's arguments are texts; a bare `true` would be refused.
+        assert_eq!(
+            config["componentsPatches"][0]["extraArgs"][0]["value"],
+            json!("true")
+        );
+    }
+}

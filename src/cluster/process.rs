@@ -1,0 +1,159 @@
+//! The processes of a cluster, told by the path of their program.
+//!
+//! Pid files are not asked: a killed kwokctl may not have written one yet, and after a restart of
+//! the machine the number in it is someone else's.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::exec::PAUSE;
+use crate::error::Refusal;
+
+/// How long killed processes may take to be gone.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A process of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// The program and its arguments, separated by blanks.
+    pub command: String,
+}
+
+/// The running components of the cluster whose programs lie in `bin`.
+pub fn components(bin: &Path) -> Vec<Process> {
+    let prefix = format!("{}/", bin.display());
+    all()
+        .into_iter()
+        .filter(|process| process.command.starts_with(&prefix))
+        .collect()
+}
+
+/// Kills the components and every kwokctl that was given `config` and might start more of them.
+///
+/// # Errors
+/// When one of them is still there after ten seconds.
+pub fn kill(bin: &Path, config: &Path) -> Result<()> {
+    let prefix = format!("{}/", bin.display());
+    let config = config.display().to_string();
+    let ours = |process: &Process| {
+        process.command.starts_with(&prefix)
+            || process.command.contains("kwokctl") && process.command.contains(&config)
+    };
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let left: Vec<Process> = all().into_iter().filter(ours).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > limit {
+            let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
+            let what = format!("cannot stop the processes {}", pids.join(", "));
+            return Err(Refusal::failure(what).into());
+        }
+        for process in &left {
+            // One that is gone already is what was wanted; the next look tells.
+            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// Every process, from /proc where it exists, else from `ps`. The dead that nobody has waited for
+/// have no command line, and so do not count.
+fn all() -> Vec<Process> {
+    match fs::read_dir("/proc/self") {
+        Ok(_) => from_proc(),
+        Err(_) => from_ps(),
+    }
+}
+
+fn from_proc() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let process = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        Some(Process {
+            pid,
+            command: line.trim_end().to_owned(),
+        })
+    };
+    entries
+        .flatten()
+        .filter_map(process)
+        .filter(|process| !process.command.is_empty())
+        .collect()
+}
+
+fn from_ps() -> Vec<Process> {
+    let output = Command::new("ps")
+        .args(["-axww", "-o", "pid=,command="])
+        .output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text)
+        .lines()
+        .filter_map(parse_ps)
+        .collect()
+}
+
+fn parse_ps(line: &str) -> Option<Process> {
+    let (pid, command) = line.trim().split_once(' ')?;
+    Some(Process {
+        pid: pid.parse().ok()?,
+        command: command.trim().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_by_the_folder_of_its_program() {
+        let bin = tempfile::tempdir().unwrap();
+        let config = bin.path().join("kwokctl.yaml");
+        let program = bin.path().join("etcd");
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = Command::new(&program).arg("60").spawn().unwrap();
+
+        // The command line is the new program's only once exec is done.
+        while components(bin.path()).is_empty() {
+            sleep(PAUSE);
+        }
+        assert_eq!(
+            components(bin.path())[0].pid,
+            i32::try_from(child.id()).unwrap()
+        );
+        kill(bin.path(), &config).unwrap();
+        assert!(components(bin.path()).is_empty());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn ps_lines_are_read() {
+        let process = parse_ps("   42 /a b/etcd --name=x").unwrap();
+        assert_eq!(
+            process,
+            Process {
+                pid: 42,
+                command: "/a b/etcd --name=x".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn both_sources_know_this_process() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(all().iter().any(|process| process.pid == pid));
+    }
+}

@@ -1,0 +1,297 @@
+//! Our own probes. kwokctl's "Ready" says only that processes exist, and exits 0 when they do not.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::exec::{self, PAUSE, tail};
+use super::signals::Signals;
+use super::{COMPONENTS, Cluster, config, duration};
+use crate::error::Refusal;
+
+/// How long a start may take. Three seconds are usual; a loaded machine needs more.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How often one looks at the processes.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often components that ended are started again. They end when the API server takes more than
+/// ten seconds to come up.
+const REVIVALS: u8 = 3;
+
+/// The components without which none of the others can live.
+const VITAL: [&str; 2] = ["etcd", "kube-apiserver"];
+
+/// Where the controller manager's provisioner makes its folders; it cannot be told another place.
+const VOLUMES: &str = "/tmp/hostpath_pv/";
+
+/// The watch over one start.
+pub struct Watch<'a> {
+    cluster: &'a Cluster,
+    signals: &'a Signals,
+    begin: Instant,
+    looked: Cell<Instant>,
+    seen: RefCell<Vec<&'static str>>,
+    revivals: Cell<u8>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to measure the time.
+    pub fn new(cluster: &'a Cluster, signals: &'a Signals) -> Self {
+        let now = Instant::now();
+        Self {
+            cluster,
+            signals,
+            begin: now,
+            looked: Cell::new(now),
+            seen: RefCell::default(),
+            revivals: Cell::new(0),
+        }
+    }
+
+    /// Runs a program while it is watched that etcd and the API server live.
+    pub fn run(&self, command: Command, component: &str) -> Result<exec::Outcome> {
+        exec::run(command, || self.tick("kwokctl", component))
+    }
+
+    /// Waits until the API server takes requests.
+    pub fn served(&self, kubectl: &Path) -> Result<()> {
+        self.until("the API server", "kube-apiserver", || {
+            Ok(self.raw(kubectl, "/readyz")?.is_some())
+        })
+    }
+
+    /// Waits until everything works: every process lives, the default ServiceAccount is there, so
+    /// that pods can be made, and the nodes take them.
+    pub fn ready(
+        &self,
+        kubectl: &Path,
+        nodes: u16,
+        revive: impl Fn() -> Result<Command>,
+    ) -> Result<()> {
+        let account = "/api/v1/namespaces/default/serviceaccounts/default";
+        self.until(
+            "the default ServiceAccount",
+            "kube-controller-manager",
+            || {
+                self.revive(&revive)?;
+                Ok(self.raw(kubectl, account)?.is_some())
+            },
+        )?;
+        self.until("every node", "kwok-controller", || {
+            self.revive(&revive)?;
+            let list = self.raw(kubectl, "/api/v1/nodes")?;
+            Ok(list.is_some_and(|list| ready_nodes(&list) >= nodes.into()))
+        })?;
+        self.until("every process", "kube-scheduler", || {
+            self.revive(&revive)?;
+            Ok(self.cluster.absent().is_empty())
+        })
+    }
+
+    fn raw(&self, kubectl: &Path, path: &str) -> Result<Option<String>> {
+        raw(self.cluster, kubectl, path, || self.signals.check())
+    }
+
+    fn until(&self, what: &str, component: &str, probe: impl Fn() -> Result<bool>) -> Result<()> {
+        while !probe()? {
+            self.tick(what, component)?;
+            sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Fails when the user has had enough, time is up, or the start cannot succeed any more.
+    fn tick(&self, what: &str, component: &str) -> Result<()> {
+        self.signals.check()?;
+        if self.begin.elapsed() > LIMIT {
+            let what = format!("{what} is not ready after {}", duration(LIMIT));
+            return Err(self.failure(&what, component));
+        }
+        if self.looked.get().elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked.set(Instant::now());
+        let absent = self.cluster.absent();
+        let mut seen = self.seen.borrow_mut();
+        if let Some(dead) = seen
+            .iter()
+            .find(|seen| VITAL.contains(seen) && absent.contains(seen))
+        {
+            return Err(self.failure(&format!("{dead} ended"), dead));
+        }
+        *seen = COMPONENTS
+            .into_iter()
+            .filter(|component| !absent.contains(component))
+            .collect();
+        Ok(())
+    }
+
+    /// Starts again what ended; its pid file would make kwokctl believe a process that is dead but
+    /// that nobody has waited for.
+    fn revive(&self, revive: impl Fn() -> Result<Command>) -> Result<()> {
+        let absent = self.cluster.absent();
+        let Some(first) = absent.first() else {
+            return Ok(());
+        };
+        if VITAL.contains(first) || self.revivals.get() == REVIVALS {
+            return Err(self.failure(&format!("{first} ended"), first));
+        }
+        self.revivals.set(self.revivals.get() + 1);
+        for component in &absent {
+            let _ = fs::remove_file(
+                self.cluster
+                    .home()
+                    .join("pids")
+                    .join(format!("{component}.pid")),
+            );
+        }
+        self.run(revive()?, first).map(drop)
+    }
+
+    /// An error with the last lines of the component's log.
+    pub fn failure(&self, what: &str, component: &str) -> anyhow::Error {
+        let log = self.cluster.log(component);
+        let lines = exec::read_lossy(&log)
+            .map(|text| tail(&text, 8))
+            .unwrap_or_default();
+        let name = self.cluster.name();
+        let what = format!("cluster `{name}` does not start: {what}");
+        let what = match lines.as_str() {
+            "" => what,
+            lines => format!("{what}; the log of {component} ends with\n{lines}"),
+        };
+        Refusal::failure(what)
+            .hint(format!("read `{}`", log.display()))
+            .into()
+    }
+}
+
+/// The answer of the API server to a GET, or nothing when there is none or an error.
+///
+/// # Errors
+/// When kubectl cannot be started, and the errors of `tick`.
+pub fn raw(
+    cluster: &Cluster,
+    kubectl: &Path,
+    path: &str,
+    tick: impl Fn() -> Result<()>,
+) -> Result<Option<String>> {
+    let mut command = cluster.kubectl(kubectl);
+    command.args(["get", "--raw", path]);
+    let outcome = exec::run(command, tick)?;
+    Ok(outcome.status.success().then_some(outcome.output))
+}
+
+/// Makes the StorageClass that claims without one get.
+///
+/// # Errors
+/// When the API server refuses it.
+pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
+    let file = cluster.folder.join("storage-class.json");
+    fs::write(&file, config::storage_class().to_string())?;
+    let mut command = cluster.kubectl(kubectl);
+    command
+        .args([
+            "create",
+            "--raw",
+            "/apis/storage.k8s.io/v1/storageclasses",
+            "-f",
+        ])
+        .arg(&file);
+    let outcome = exec::run(command, || signals.check())?;
+    if outcome.status.success() {
+        return Ok(());
+    }
+    let what = format!(
+        "cannot make the default StorageClass: {}",
+        outcome.output.trim()
+    );
+    Err(Refusal::failure(what).into())
+}
+
+/// Removes the folders of the cluster's volumes as far as they are empty, as they are unless
+/// someone put something there by hand. Best effort: they do no harm.
+pub fn remove_volumes(cluster: &Cluster, kubectl: &Path) {
+    let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(()))
+        .ok()
+        .flatten();
+    for folder in list.iter().flat_map(|list| volume_folders(list)) {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+fn volume_folders(list: &str) -> Vec<String> {
+    let list: Value = serde_json::from_str(list).unwrap_or_default();
+    let items = list["items"].as_array().into_iter().flatten();
+    let paths = items.filter_map(|volume| volume["spec"]["hostPath"]["path"].as_str());
+    let ours = |path: &&str| {
+        path.strip_prefix(VOLUMES)
+            .is_some_and(|name| !name.is_empty() && !name.contains(['/', '.']))
+    };
+    paths.filter(ours).map(str::to_owned).collect()
+}
+
+fn ready_nodes(list: &str) -> usize {
+    let list: Value = serde_json::from_str(list).unwrap_or_default();
+    let is_ready = |node: &&Value| {
+        let mut conditions = node["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    list["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(is_ready)
+        .count()
+}
+
+/// The release that the API server says it is.
+///
+/// # Errors
+/// When it does not answer.
+pub fn kubernetes_version(cluster: &Cluster, kubectl: &Path) -> Result<String> {
+    let answer = raw(cluster, kubectl, "/version", || Ok(()))?.unwrap_or_default();
+    let answer: Value = serde_json::from_str(&answer).context("the API server has no version")?;
+    Ok(answer["gitVersion"]
+        .as_str()
+        .unwrap_or("unknown")
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_counts_when_its_ready_condition_is_true() {
+        let node =
+            |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let list = json!({"items": [node("True"), node("False"), {}, node("True")]});
+        assert_eq!(ready_nodes(&list.to_string()), 2);
+        assert_eq!(ready_nodes("no JSON"), 0);
+    }
+
+    #[test]
+    fn only_folders_of_the_provisioner_are_removed() {
+        let volume = |path: &str| json!({"spec": {"hostPath": {"path": path}}});
+        let list = json!({"items": [
+            volume("/tmp/hostpath_pv/a-b"),
+            volume("/tmp/hostpath_pv/../x"),
+            volume("/tmp/hostpath_pv/"),
+            volume("/home"),
+            {"spec": {"csi": {}}},
+        ]});
+        assert_eq!(volume_folders(&list.to_string()), ["/tmp/hostpath_pv/a-b"]);
+    }
+}

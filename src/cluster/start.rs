@@ -1,0 +1,188 @@
+//! From nothing to a cluster that works.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::binaries::{self, Binaries, Tool};
+use super::config::{self, Ports};
+use super::exec::{self, tail};
+use super::lock::Lock;
+use super::ready::{self, Watch};
+use super::record::{Record, State, Versions};
+use super::signals::{Interrupted, Signals};
+use super::{COMPONENTS, Cluster, duration};
+use crate::error::Refusal;
+use crate::ui::Ui;
+
+/// How often a start is tried while another program takes one of the chosen ports.
+const ATTEMPTS: u8 = 3;
+
+/// Starts the cluster anew. The caller holds its lock and knows that it does not work.
+pub(super) fn start(
+    cluster: &Cluster,
+    ui: Ui,
+    signals: &Signals,
+    nodes: u16,
+    stop_when_unused: bool,
+) -> Result<Record> {
+    let binaries = binaries::resolve(ui, signals)?;
+    if let State::Broken(why) = cluster.state() {
+        ui.attention(
+            "Clearing",
+            format!("what is left of cluster `{}`: {why}", cluster.name()),
+        );
+    }
+    cluster.clear()?;
+
+    // Two starts at once could choose the same ports.
+    let lock = cluster.folder.with_file_name(".ports");
+    let _lock = Lock::exclusive(&lock, || signals.check())?;
+    ui.status("Starting", format!("cluster `{}`", cluster.name()));
+    let begin = Instant::now();
+    for attempt in 1.. {
+        match create(cluster, signals, &binaries, nodes, stop_when_unused) {
+            Ok(record) => {
+                let time = duration(begin.elapsed());
+                ui.status("Ready", format!("cluster `{}` in {time}", cluster.name()));
+                ui.note("kwok plays its nodes: pods become Running though no container runs");
+                return Ok(record);
+            }
+            Err(_) if attempt < ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
+            // The logs of a failure stay until the next start; what the user broke off goes.
+            Err(error) if error.is::<Interrupted>() => {
+                cluster.clear()?;
+                return Err(error);
+            }
+            Err(error) => {
+                cluster.kill()?;
+                return Err(error);
+            }
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+fn create(
+    cluster: &Cluster,
+    signals: &Signals,
+    binaries: &Binaries,
+    nodes: u16,
+    stop_when_unused: bool,
+) -> Result<Record> {
+    let ports = Ports::free()?;
+    let policy = cluster.folder.join("audit-policy.yaml");
+    fs::write(&policy, config::AUDIT_POLICY)?;
+    fs::write(
+        cluster.kwokctl_config(),
+        config::kwokctl(binaries, &ports, &policy)?,
+    )?;
+
+    let watch = Watch::new(cluster, signals);
+    let run = |action: &[&str]| -> Result<()> {
+        let outcome = watch.run(kwokctl(cluster, binaries, action)?, "kube-apiserver")?;
+        if outcome.status.success() {
+            return Ok(());
+        }
+        let what = format!("kwokctl failed:\n{}", tail(&outcome.output, 8));
+        Err(Refusal::failure(what).into())
+    };
+    let kubeconfig = cluster.kubeconfig();
+    let kubeconfig_text = kubeconfig
+        .to_str()
+        .context("the state folder's path is not UTF-8")?;
+    // Leases that are not renewed would make new pods wait after a restart; the value in the
+    // configuration cannot be 0.
+    run(&[
+        "create",
+        "cluster",
+        "--node-lease-duration-seconds",
+        "0",
+        "--kubeconfig",
+        kubeconfig_text,
+    ])?;
+    let kubectl = kubectl(cluster, binaries)?;
+    watch.served(&kubectl)?;
+    ready::make_storage_class(cluster, &kubectl, signals)?;
+    run(&["scale", "node", "--replicas", &nodes.to_string()])?;
+    watch.ready(&kubectl, nodes, || {
+        kwokctl(cluster, binaries, &["start", "cluster"])
+    })?;
+
+    let record = Record {
+        server: config::server(&ports),
+        kubeconfig,
+        audit_log: cluster.log("audit"),
+        nodes,
+        versions: Versions {
+            kubernetes: ready::kubernetes_version(cluster, &kubectl)?,
+            etcd: version_of(&cluster.bin().join("etcd")),
+            kwok: version_of(&cluster.bin().join("kwok-controller")),
+        },
+        kubectl,
+        stop_when_unused,
+    };
+    record.write(cluster)?;
+    Ok(record)
+}
+
+/// A kwokctl command on this cluster. Every one names the configuration: by that, one that outlives
+/// opctl is found and killed.
+fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Result<Command> {
+    let kwokctl = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
+    let mut command = Command::new(kwokctl);
+    // Each option has a variable that overrides the configuration.
+    let settings = env::vars_os().map(|(name, _)| name);
+    for name in settings.filter(|name| name.to_string_lossy().starts_with("KWOK_")) {
+        command.env_remove(name);
+    }
+    command
+        .env_remove("KUBECONFIG")
+        .env("KWOK_WORKDIR", cluster.workdir());
+    if let Some(kubectl) = binaries.get(Tool::Kubectl) {
+        command.env("KWOK_KUBECTL_BINARY", kubectl);
+    }
+    command
+        .args(action)
+        .args(["--name", cluster.name(), "--config"])
+        .arg(cluster.kwokctl_config());
+    Ok(command)
+}
+
+/// The kubectl that was found, or the one that kwokctl fetched.
+fn kubectl(cluster: &Cluster, binaries: &Binaries) -> Result<PathBuf> {
+    let fetched = || Some(cluster.bin().join("kubectl")).filter(|path| path.exists());
+    let found = binaries
+        .get(Tool::Kubectl)
+        .map(Path::to_owned)
+        .or_else(fetched);
+    found.context("kwokctl has not fetched a kubectl")
+}
+
+fn port_was_taken(cluster: &Cluster) -> bool {
+    let taken = |log: String| log.contains("address already in use");
+    COMPONENTS
+        .iter()
+        .any(|component| exec::read_lossy(&cluster.log(component)).is_ok_and(taken))
+}
+
+/// The first word of `--version` that looks like a version.
+fn version_of(program: &Path) -> String {
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .map(|output| output.stdout);
+    let text = String::from_utf8_lossy(&output.unwrap_or_default()).into_owned();
+    let is_version = |word: &&str| {
+        word.trim_start_matches('v')
+            .starts_with(|c: char| c.is_ascii_digit())
+    };
+    text.split_whitespace()
+        .find(is_version)
+        .unwrap_or("unknown")
+        .to_owned()
+}
