@@ -1,15 +1,368 @@
-//! What names do to the format of generated Rust: they decide the order of modules, and long ones
-//! break lines. This does to such lines, and to no others, what rustfmt does to them.
+//! What names do to the format of generated Rust: they decide the order of items, and long ones
+//! break lines. This does to such lines, and to no others, what rustfmt does to them. Templates keep
+//! each construct that holds a name on one line; it may be
+//!
+//! - a list of imports without nested lists, `use a::{b, c};`;
+//! - the signature of a function with a body or of a trait's method, without a `where` clause;
+//! - a run of `mod x;` or of `pub use x::*;` items, which are put in order.
 
 use std::cmp::Ordering;
 
-/// rustfmt's order of `mod` items.
-pub fn by_module(a: &str, b: &str) -> Ordering {
-    let plain = |ident: &str| ident.strip_prefix("r#").unwrap_or(ident).to_owned();
-    plain(a).cmp(&plain(b))
+/// rustfmt's `max_width`, in characters.
+const WIDTH: usize = 100;
+/// The longest list of imports that rustfmt leaves on one line.
+const USE_WIDTH: usize = WIDTH - 2;
+const INDENT: &str = "    ";
+
+/// Formats what names have put out of order or made too long.
+pub fn tidy(source: &str) -> String {
+    let mut lines: Vec<&str> = source.lines().collect();
+    for run in lines.chunk_by_mut(|a, b| is_of_one_run(a, b)) {
+        match run.first().and_then(|line| Item::of(line)) {
+            Some(Item::Mod(_)) => run.sort_by(|a, b| by_module(ident(a), ident(b))),
+            Some(Item::Use(_)) => run.sort_by(|a, b| by_version(ident(a), ident(b))),
+            None => {}
+        }
+    }
+    let mut tidy = String::with_capacity(source.len());
+    for line in lines {
+        tidy.push_str(break_line(line).as_deref().unwrap_or(line));
+        tidy.push('\n');
+    }
+    if !source.ends_with('\n') {
+        tidy.pop();
+    }
+    tidy
 }
 
-/// Breaks what names have made longer than a line.
-pub fn tidy(source: &str) -> String {
-    source.to_owned()
+/// An item whose place among its like depends on a name.
+#[derive(Debug, PartialEq, Eq)]
+enum Item<'a> {
+    Mod(&'a str),
+    Use(&'a str),
+}
+
+impl<'a> Item<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let item = line.strip_suffix(';')?;
+        let item = item.strip_prefix("pub ").unwrap_or(item);
+        if let Some(name) = item.strip_prefix("mod ") {
+            return is_ident(name).then_some(Self::Mod(name));
+        }
+        let name = item.strip_prefix("use ")?.strip_suffix("::*")?;
+        is_ident(name).then_some(Self::Use(name))
+    }
+}
+
+fn is_ident(name: &str) -> bool {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn is_of_one_run(a: &str, b: &str) -> bool {
+    matches!(
+        (Item::of(a), Item::of(b)),
+        (Some(Item::Mod(_)), Some(Item::Mod(_))) | (Some(Item::Use(_)), Some(Item::Use(_)))
+    )
+}
+
+fn ident(line: &str) -> &str {
+    match Item::of(line) {
+        Some(Item::Mod(name) | Item::Use(name)) => name,
+        None => "",
+    }
+}
+
+fn plain(ident: &str) -> &str {
+    ident.strip_prefix("r#").unwrap_or(ident)
+}
+
+/// rustfmt's order of `mod` items: that of their characters.
+pub fn by_module(a: &str, b: &str) -> Ordering {
+    plain(a).cmp(plain(b))
+}
+
+/// rustfmt's order of `use` items in the 2024 style: the style guide's version sort.
+fn by_version(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (chunks(plain(a)), chunks(plain(b)));
+    let mut zeros = Ordering::Equal;
+    loop {
+        let order = match (a.next(), b.next()) {
+            (None, None) => return zeros,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some("_"), Some("_")) => Ordering::Equal,
+            (Some("_"), Some(_)) => Ordering::Less,
+            (Some(_), Some("_")) => Ordering::Greater,
+            (Some(a), Some(b)) if is_number(a) && is_number(b) => {
+                // More leading zeros come first, but only if nothing else tells the names apart.
+                let (a, b) =
+                    ((a.len(), a.trim_start_matches('0')), (b.len(), b.trim_start_matches('0')));
+                zeros = zeros.then((b.0 - b.1.len()).cmp(&(a.0 - a.1.len())));
+                (a.1.len(), a.1).cmp(&(b.1.len(), b.1))
+            }
+            (Some(a), Some(b)) => a.cmp(b),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+}
+
+fn is_number(chunk: &str) -> bool {
+    chunk.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Single underscores, numbers, and what is between them.
+fn chunks(name: &str) -> impl Iterator<Item = &str> {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = match first {
+            '_' => 1,
+            '0'..='9' => rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()),
+            _ => rest.find(|c: char| c == '_' || c.is_ascii_digit()).unwrap_or(rest.len()),
+        };
+        let (chunk, tail) = rest.split_at(end);
+        rest = tail;
+        Some(chunk)
+    })
+}
+
+fn break_line(line: &str) -> Option<String> {
+    let width = line.chars().count();
+    if width <= USE_WIDTH {
+        return None;
+    }
+    let code = line.trim_start();
+    let indent = &line[..line.len() - code.len()];
+    let item =
+        code.strip_prefix("pub ").or_else(|| code.strip_prefix("pub(crate) ")).unwrap_or(code);
+    if item.starts_with("use ") {
+        return break_use(indent, code);
+    }
+    let function = ["const ", "async "]
+        .iter()
+        .fold(item, |item, word| item.strip_prefix(word).unwrap_or(item));
+    if function.starts_with("fn ") && width > WIDTH { break_signature(indent, code) } else { None }
+}
+
+/// `use a::{b, c};`: as many names on a line as go.
+fn break_use(indent: &str, code: &str) -> Option<String> {
+    let (path, list) = code.strip_suffix("};")?.split_once('{')?;
+    if list.contains('{') {
+        return None;
+    }
+    let mut broken = format!("{indent}{path}{{");
+    let (mut width, mut lines) = (WIDTH, 0);
+    let mut names = list.split(", ").peekable();
+    while let Some(name) = names.next() {
+        // A name takes its comma with it and the space after that; so does the last one, except on the first line.
+        let alone = names.peek().is_none() && lines == 1;
+        let needed = name.chars().count() + if alone { ",".len() } else { ", ".len() };
+        if width + needed > WIDTH {
+            broken.push_str(&format!("\n{indent}{INDENT}{name},"));
+            width = indent.len() + INDENT.len() + needed;
+            lines += 1;
+        } else {
+            broken.push_str(&format!(" {name},"));
+            width += needed;
+        }
+    }
+    Some(format!("{broken}\n{indent}}};"))
+}
+
+/// `fn f(a: A, b: B) -> C {`: one parameter on each line.
+fn break_signature(indent: &str, code: &str) -> Option<String> {
+    let open = code.find('(')?;
+    // The first parenthesis belongs to `pub(crate)` or to a bound where it does not open the parameters.
+    let open = if code.starts_with("pub(") { open + code[open + 1..].find('(')? + 1 } else { open };
+    let (parameters, end) = split_parameters(&code[open + 1..])?;
+    let (head, tail) = (&code[..=open], &code[open + 1 + end..]);
+    if parameters.is_empty() {
+        let result = tail.strip_prefix(") ->")?;
+        // If the brace alone is too much, it goes; rustfmt takes one column more than it has there.
+        return Some(match code.strip_suffix(" {") {
+            Some(code) if indent.len() + code.chars().count() <= WIDTH + 1 => {
+                format!("{indent}{code}\n{indent}{{")
+            }
+            _ => format!("{indent}{head})\n{indent}->{result}"),
+        });
+    }
+    let mut broken = format!("{indent}{head}\n");
+    for parameter in parameters {
+        broken.push_str(&format!("{indent}{INDENT}{parameter},\n"));
+    }
+    Some(format!("{broken}{indent}{tail}"))
+}
+
+/// The parameters of a list, and where its closing parenthesis is.
+fn split_parameters(text: &str) -> Option<(Vec<&str>, usize)> {
+    let mut parameters = Vec::new();
+    let (mut depth, mut start, mut previous) = (0_usize, 0, ' ');
+    for (i, c) in text.char_indices() {
+        match c {
+            ')' if depth == 0 => {
+                let last = text[start..i].trim();
+                parameters.extend((!last.is_empty()).then_some(last));
+                return Some((parameters, i));
+            }
+            '(' | '<' | '[' => depth += 1,
+            '>' if previous == '-' => {}
+            ')' | '>' | ']' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                parameters.push(text[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+        previous = c;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the real rustfmt makes of a source.
+    fn rustfmt(source: &str) -> String {
+        let mut child = Command::new("rustfmt")
+            .args(["--edition", "2024", "--config-path", "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{source}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn name() -> impl Strategy<Value = String> {
+        "[a-z][a-z0-9_]{0,30}[a-z]".prop_filter("no keyword", |name| {
+            ![
+                "as", "do", "fn", "if", "in", "dyn", "for", "gen", "let", "mod", "mut", "pub",
+                "ref", "use",
+            ]
+            .contains(&name.as_str())
+        })
+    }
+
+    fn type_name() -> impl Strategy<Value = String> {
+        "[A-Z][A-Za-z0-9]{0,58}z"
+    }
+
+    /// A list of imports in rustfmt's order.
+    fn import() -> impl Strategy<Value = String> {
+        let names = vec("[a-z]{1,40}z", 2..8).prop_map(|mut names| {
+            names.sort();
+            names.dedup();
+            names
+        });
+        (name(), "[a-z]{1,50}z", names)
+            .prop_filter("one name needs no list", |(_, _, names)| names.len() > 1)
+            .prop_map(|(a, b, names)| format!("use {a}::{b}::{{{}}};", names.join(", ")))
+    }
+
+    fn signature() -> impl Strategy<Value = String> {
+        let parameter =
+            ("[a-z][a-z0-9_]{0,6}z", type_name(), 0..4).prop_map(|(name, ty, shape)| match shape {
+                0 => format!("{name}: {ty}"),
+                1 => format!("{name}: &v1alpha1::{ty}"),
+                2 => format!("{name}: Arc<Context<{ty}, u8>>"),
+                _ => format!("{name}: impl Fn(u8, &{ty}) -> bool"),
+            });
+        let head = prop_oneof![
+            Just(""),
+            Just("pub "),
+            Just("async "),
+            Just("pub(crate) async "),
+            Just("const ")
+        ];
+        let result = prop_oneof![
+            Just(String::new()),
+            type_name().prop_map(|ty| format!(" -> {ty}")),
+            type_name().prop_map(|ty| format!(" -> Result<{ty}, Error>")),
+        ];
+        (head, name(), vec(parameter, 0..4), result)
+            .prop_filter(
+                "rustfmt breaks nothing for lack of a result",
+                |(_, _, parameters, result)| !(parameters.is_empty() && result.is_empty()),
+            )
+            .prop_map(|(head, name, parameters, result)| {
+                format!("{head}fn {name}({}){result} {{\n    todo!()\n}}", parameters.join(", "))
+            })
+    }
+
+    fn indented(snippet: &str, depth: usize) -> String {
+        let mut indented = snippet.to_owned();
+        for level in 0..depth {
+            let inner: String = indented.lines().map(|line| format!("    {line}\n")).collect();
+            indented = format!("mod m{level} {{\n{inner}}}");
+        }
+        indented
+    }
+
+    fn modules() -> impl Strategy<Value = String> {
+        let names = vec(
+            prop_oneof!["[a-z_0-9]{0,4}[a-z0-9]".prop_map(|s| format!("v{s}")), "_[0-9a-z]{1,3}"],
+            2..12,
+        );
+        names.prop_map(|mut names| {
+            names.sort();
+            names.dedup();
+            let block = |make: fn(&String) -> String| {
+                names.iter().rev().map(make).collect::<Vec<_>>().join("\n")
+            };
+            // Modules of their own files cannot be on stdin: `mod` items are tested with the attribute's order.
+            block(|name| format!("pub use {name}::*;"))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn tidy_is_rustfmt(snippets in vec((prop_oneof![import(), signature(), modules()], 0_usize..2), 60)) {
+            let source = snippets
+                .iter()
+                .enumerate()
+                .map(|(i, (snippet, depth))| {
+                    let depth = if snippet.starts_with("pub use") { 0 } else { *depth };
+                    format!("{}\n\nconst C{i}: () = ();\n", indented(snippet, depth))
+                })
+                .collect::<Vec<_>>()
+                .join("\n");
+            let (ours, theirs) = (tidy(&source), rustfmt(&source));
+            for (ours, theirs) in ours.split("const C").zip(theirs.split("const C")) {
+                prop_assert_eq!(ours, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn raw_names_and_numbers() {
+        let uses = "pub use _1password::*;\npub use a::*;\npub use a_b::*;\npub use ab::*;\npub use r#async::*;\npub use b::*;\npub use v2::*;\npub use v10::*;\n";
+        assert_eq!(rustfmt(uses), uses);
+        let reversed: Vec<&str> = uses.lines().rev().collect();
+        assert_eq!(tidy(&format!("{}\n", reversed.join("\n"))), uses);
+
+        let mods = "pub mod _1password;\npub mod a;\npub mod a_b;\npub mod ab;\npub mod r#async;\npub mod b;\npub mod v10;\npub mod v2;\n";
+        assert_eq!(rustfmt(mods), mods);
+        let reversed: Vec<&str> = mods.lines().rev().collect();
+        assert_eq!(tidy(&format!("{}\n", reversed.join("\n"))), mods);
+    }
+
+    #[test]
+    fn what_fits_is_left_alone() {
+        let source = "use a::{c, b};\n\nfn f(a: A, b: B) -> C {\n    let x = \"\";\n}";
+        assert_eq!(tidy(source), source);
+    }
 }
