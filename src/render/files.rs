@@ -137,6 +137,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/health.rs"),
     project!(Owned, "src/manager/index.rs"),
     project!(Owned, "src/manager/leader.rs"),
+    project!(Owned, "src/manager/leader/tests.rs"),
     project!(Owned, "src/manager/leadership.rs"),
     project!(Owned, "src/manager/metrics.rs"),
     project!(Owned, "src/manager/mod.rs"),
@@ -150,6 +151,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/telemetry.rs"),
     project!(Owned, "src/manager/tls.rs"),
     project!(Owned, "tests/common/mod.rs"),
+    project!(Owned, "tests/manager.rs"),
     project!(Owned, "tests/manifests.rs"),
     file(
         "recipes/{recipe}/api.rs.tera",
