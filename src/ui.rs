@@ -20,10 +20,7 @@ pub struct Ui {
 impl Ui {
     /// Decides once, before anything is asked, whether a person is at the other end.
     pub fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            interactive: io::stdin().is_terminal() && io::stderr().is_terminal(),
-        }
+        Self { quiet, interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }
     }
 
     /// What the user asked for, on stdout.

@@ -144,34 +144,17 @@ fn act(action: Action, ui: Ui) -> Result<ExitCode> {
         }
         Action::Stop { name } => {
             let cluster = Cluster::named(&name.name)?;
-            let was = if cluster.stop(ui)? {
-                ""
-            } else {
-                ", which was not running"
-            };
+            let was = if cluster.stop(ui)? { "" } else { ", which was not running" };
             ui.status("Stopped", format!("cluster `{}`{was}", cluster.name()));
             Ok(ExitCode::SUCCESS)
         }
         Action::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
-        Action::Run {
-            name,
-            nodes,
-            no_start,
-            command,
-        } => {
-            let request = Request {
-                command,
-                start: !no_start,
-                nodes: nodes.nodes,
-            };
+        Action::Run { name, nodes, no_start, command } => {
+            let request = Request { command, start: !no_start, nodes: nodes.nodes };
             let code = Cluster::named(&name.name)?.run(ui, &Signals::catch()?, &request)?;
             Ok(ExitCode::from(code))
         }
-        Action::Logs {
-            name,
-            follow,
-            component,
-        } => {
+        Action::Logs { name, follow, component } => {
             let cluster = Cluster::named(&name.name)?;
             match component {
                 Some(log) => cluster.print_log(ui, log, follow)?,
@@ -185,10 +168,7 @@ fn act(action: Action, ui: Ui) -> Result<ExitCode> {
 fn list_logs(cluster: &Cluster, ui: Ui) {
     for log in Log::value_variants() {
         let value = log.to_possible_value();
-        let name = value
-            .as_ref()
-            .map(|value| value.get_name())
-            .unwrap_or_default();
+        let name = value.as_ref().map(|value| value.get_name()).unwrap_or_default();
         ui.data(format!("{name:<9} {}", cluster.log_file(*log).display()));
     }
 }
@@ -204,10 +184,7 @@ fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
         State::Stopped => Some("it was not started".to_owned()),
     };
     match output {
-        Format::Json => ui.data(format!(
-            "{:#}",
-            as_json(cluster, &state, reason.as_deref())?
-        )),
+        Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?)),
         Format::Text => ui.data(as_text(cluster, &state, reason.as_deref())),
     }
     if reason.is_none() {

@@ -77,19 +77,14 @@ impl Binaries {
 
     /// The programs that were found nowhere.
     pub fn missing(&self) -> Vec<Tool> {
-        Tool::ALL
-            .into_iter()
-            .filter(|tool| !self.0.contains_key(tool))
-            .collect()
+        Tool::ALL.into_iter().filter(|tool| !self.0.contains_key(tool)).collect()
     }
 
     /// Looks into the folders in their order.
     pub fn look(folders: &[PathBuf]) -> Self {
         let find = |tool: Tool| {
             let mut candidates = folders.iter().map(|folder| folder.join(tool.file()));
-            candidates
-                .find(|file| usable(tool, file))
-                .map(|file| (tool, file))
+            candidates.find(|file| usable(tool, file)).map(|file| (tool, file))
         };
         Self(Tool::ALL.into_iter().filter_map(find).collect())
     }
@@ -100,9 +95,7 @@ impl Binaries {
 /// # Errors
 /// A [`Refusal`] that lists what is missing when there is neither Go nor kwokctl; a failed build.
 pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
-    let assets = env::var_os(ASSETS)
-        .filter(|folder| !folder.is_empty())
-        .map(PathBuf::from);
+    let assets = env::var_os(ASSETS).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     if let Some(folder) = assets.as_ref().filter(|folder| !folder.is_dir()) {
         let what = format!("{ASSETS} is `{}`, which is not a folder", folder.display());
         return Err(Refusal::failure(what).into());
@@ -122,7 +115,7 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
             Ok(Binaries::look(&folders))
         }
         Err(_) if found.get(Tool::Kwokctl).is_some() => {
-            ui.status("Fetching", format!("{} with kwokctl", names(&missing)));
+            ui.status("Fetching", format!("{} with kwokctl, which may take minutes", names(&missing)));
             Ok(found)
         }
         Err(no_go) => Err(Refusal::failure(format!(
@@ -141,24 +134,17 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
 /// The folders of `PATH`. Relative ones are left out: what they mean depends on where one stands.
 pub fn path_folders() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .collect()
+    env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 /// The names of the tools, for a sentence.
 fn names(tools: &[Tool]) -> String {
-    tools
-        .iter()
-        .map(|tool| tool.file())
-        .collect::<Vec<_>>()
-        .join(", ")
+    tools.iter().map(|tool| tool.file()).collect::<Vec<_>>().join(", ")
 }
 
 fn usable(tool: Tool, file: &Path) -> bool {
-    let executable = file
-        .metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let executable =
+        file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     // A distribution's etcd is often too old, and the API server then hangs without a word.
     executable && (tool != Tool::Etcd || etcd_is_recent(file))
 }
@@ -167,22 +153,14 @@ fn etcd_is_recent(file: &Path) -> bool {
     let output = Command::new(file).arg("--version").output();
     let Ok(output) = output else { return false };
     let text = String::from_utf8_lossy(&output.stdout);
-    let version = text
-        .lines()
-        .find_map(|line| line.strip_prefix("etcd Version: "));
-    version
-        .and_then(|version| Version::parse(version.trim()).ok())
-        .is_some_and(streams_lists)
+    let version = text.lines().find_map(|line| line.strip_prefix("etcd Version: "));
+    version.and_then(|version| Version::parse(version.trim()).ok()).is_some_and(streams_lists)
 }
 
 fn streams_lists(version: Version) -> bool {
     let same_minor =
         |oldest: &&Version| (oldest.major, oldest.minor) == (version.major, version.minor);
-    OLDEST_ETCD
-        .iter()
-        .find(same_minor)
-        .unwrap_or(&OLDEST_ETCD[1])
-        <= &version
+    OLDEST_ETCD.iter().find(same_minor).unwrap_or(&OLDEST_ETCD[1]) <= &version
 }
 
 #[cfg(test)]
@@ -205,14 +183,8 @@ mod tests {
 
         let found = Binaries::look(&[first.path().to_owned(), second.path().to_owned()]);
 
-        assert_eq!(
-            found.get(Tool::Kwok),
-            Some(first.path().join("kwok").as_path())
-        );
-        assert_eq!(
-            found.get(Tool::Kubectl),
-            Some(second.path().join("kubectl").as_path())
-        );
+        assert_eq!(found.get(Tool::Kwok), Some(first.path().join("kwok").as_path()));
+        assert_eq!(found.get(Tool::Kubectl), Some(second.path().join("kubectl").as_path()));
         assert_eq!(found.missing().len(), 5);
     }
 
@@ -222,10 +194,7 @@ mod tests {
         fs::write(folder.path().join("kwok"), "").unwrap();
         fs::create_dir(folder.path().join("kubectl")).unwrap();
 
-        assert_eq!(
-            Binaries::look(&[folder.path().to_owned()]).missing(),
-            Tool::ALL
-        );
+        assert_eq!(Binaries::look(&[folder.path().to_owned()]).missing(), Tool::ALL);
     }
 
     #[test]
@@ -236,10 +205,7 @@ mod tests {
 
         let found = Binaries::look(&[old.path().to_owned(), new.path().to_owned()]);
 
-        assert_eq!(
-            found.get(Tool::Etcd),
-            Some(new.path().join("etcd").as_path())
-        );
+        assert_eq!(found.get(Tool::Etcd), Some(new.path().join("etcd").as_path()));
     }
 
     #[test]

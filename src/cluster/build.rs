@@ -9,12 +9,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use tempfile::TempPath;
 
 use super::binaries::{Tool, path_folders};
 use super::exec::{self, tail};
 use super::lock::Lock;
 use super::signals::{Interrupted, Signals};
-use super::{duration, folders};
+use super::{duration, folders, process};
 use crate::error::Refusal;
 use crate::ui::Ui;
 
@@ -49,15 +50,9 @@ fn pinned(word: &str) -> &'static str {
 
 /// The folder of the pinned versions in the cache. It need not exist yet.
 fn home() -> Result<PathBuf> {
-    let versions = format!(
-        "kubernetes-{}-etcd-{}-kwok-{}",
-        pinned(KUBERNETES),
-        pinned(ETCD),
-        pinned(KWOK)
-    );
-    Ok(folders::cache()?
-        .join("cluster")
-        .join(format!("{versions}-{OS}-{ARCH}")))
+    let versions =
+        format!("kubernetes-{}-etcd-{}-kwok-{}", pinned(KUBERNETES), pinned(ETCD), pinned(KWOK));
+    Ok(folders::cache()?.join("cluster").join(format!("{versions}-{OS}-{ARCH}")))
 }
 
 /// The folder of the built programs. It need not exist yet.
@@ -68,15 +63,20 @@ pub fn folder() -> Result<PathBuf> {
     Ok(home()?.join("bin"))
 }
 
+/// Where kwokctl keeps what it downloads: not in a cluster's folder, which goes with the cluster.
+///
+/// # Errors
+/// When there is no home directory.
+pub fn downloads() -> Result<PathBuf> {
+    Ok(home()?.join("downloads"))
+}
+
 /// A Go that can build the module, or the reason why there is none.
 ///
 /// # Errors
 /// When the module cannot be written, and when opctl was interrupted.
 pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
-    let go = path_folders()
-        .into_iter()
-        .map(|folder| folder.join("go"))
-        .find(|go| go.is_file());
+    let go = path_folders().into_iter().map(|folder| folder.join("go")).find(|go| go.is_file());
     let Some(go) = go else {
         return Ok(Err("Go is not installed".to_owned()));
     };
@@ -101,20 +101,14 @@ pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()>
     let _lock = lock(ui, signals, &home()?.join("lock"))?;
     remove_remains(&bin)?;
 
-    let tools: Vec<Tool> = tools
-        .iter()
-        .copied()
-        .filter(|tool| !bin.join(tool.file()).exists())
-        .collect();
+    let tools: Vec<Tool> =
+        tools.iter().copied().filter(|tool| !bin.join(tool.file()).exists()).collect();
     for (done, tool) in tools.iter().enumerate() {
         let place = format!("{} of {}, about {}", done + 1, tools.len(), estimate(*tool));
         ui.status("Building", format!("{} ({place})", tool.file()));
         let begin = Instant::now();
         build_one(signals, go, &module, &bin, *tool)?;
-        ui.status(
-            "Built",
-            format!("{} in {}", tool.file(), duration(begin.elapsed())),
-        );
+        ui.status("Built", format!("{} in {}", tool.file(), duration(begin.elapsed())));
     }
     Ok(())
 }
@@ -122,46 +116,29 @@ pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()>
 /// Builds into a file beside the target, so that a program is there as a whole or not at all.
 fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool) -> Result<()> {
     let part = bin.join(format!(".{}.{}", tool.file(), std::process::id()));
+    let part = TempPath::try_from_path(part)?;
     let mut command = Command::new(go);
     command
         .current_dir(module)
-        .args([
-            "build",
-            "-mod=readonly",
-            "-trimpath",
-            "-ldflags",
-            &ldflags(),
-            "-o",
-        ])
+        .args(["build", "-mod=readonly", "-trimpath", "-ldflags", &ldflags(), "-o"])
         .arg(&part)
         .arg(package(tool));
-    let outcome = exec::run(own_settings(command), || signals.check());
-    let outcome = outcome.inspect_err(|_| drop(fs::remove_file(&part)))?;
+    let outcome = exec::run(own_settings(command), || signals.check())?;
     if !outcome.status.success() {
-        let what = format!(
-            "building {} failed:\n{}",
-            tool.file(),
-            tail(&outcome.output, 30)
-        );
+        let what = format!("building {} failed:\n{}", tool.file(), tail(&outcome.output, 30));
         return Err(Refusal::failure(what)
             .hint("the Go tool needs a module proxy (`go env GOPROXY`) and about 6 GB of disk")
             .into());
     }
     let target = bin.join(tool.file());
-    fs::rename(&part, &target).with_context(|| format!("cannot write `{}`", target.display()))
+    part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))
 }
 
 /// Go settings of the user's that would build something else: for another system, with C, or in a
 /// workspace that this module is no part of. The proxy and the checksum database stay the user's.
 fn own_settings(mut command: Command) -> Command {
-    command
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env("GOFLAGS", "");
-    command
-        .env_remove("GOOS")
-        .env_remove("GOARCH")
-        .env_remove("GOEXPERIMENT");
+    command.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOFLAGS", "");
+    command.env_remove("GOOS").env_remove("GOARCH").env_remove("GOEXPERIMENT");
     command
 }
 
@@ -177,8 +154,10 @@ fn lock(ui: Ui, signals: &Signals, path: &Path) -> Result<Lock> {
     })
 }
 
-/// Half a program that a killed build left; the lock is held, so none is being written.
+/// What a killed opctl left: a build that goes on, and half a program. The lock is held, so neither
+/// belongs to an opctl that lives.
 fn remove_remains(bin: &Path) -> Result<()> {
+    process::end_builds(bin)?;
     for entry in fs::read_dir(bin)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with('.') {
@@ -199,8 +178,7 @@ fn write_module() -> Result<PathBuf> {
         let parent = folders::made(target.parent().unwrap_or(&folder))?;
         let part = tempfile::NamedTempFile::new_in(parent)?;
         fs::write(part.path(), text)?;
-        part.persist(&target)
-            .with_context(|| format!("cannot write `{}`", target.display()))?;
+        part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))?;
     }
     Ok(folder)
 }
@@ -218,10 +196,7 @@ fn package(tool: Tool) -> String {
 fn ldflags() -> String {
     let kubernetes = pinned(KUBERNETES);
     let mut numbers = kubernetes.trim_start_matches('v').split('.');
-    let (major, minor) = (
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default(),
-    );
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     let version = "k8s.io/component-base/version";
     format!(
         "-s -w -X {version}.gitVersion={kubernetes} -X {version}.gitMajor={major} \
@@ -266,10 +241,8 @@ mod tests {
 
         remove_remains(bin.path()).unwrap();
 
-        let left: Vec<_> = fs::read_dir(bin.path())
-            .unwrap()
-            .map(|e| e.unwrap().file_name())
-            .collect();
+        let left: Vec<_> =
+            fs::read_dir(bin.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["etcd"]);
     }
 }

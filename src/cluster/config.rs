@@ -44,25 +44,10 @@ impl Ports {
             .take(6)
             .collect();
         let ports: Vec<u16> = free.iter().map(|(port, _)| *port).collect();
-        let [
-            etcd,
-            etcd_peer,
-            apiserver,
-            controller_manager,
-            scheduler,
-            kwok,
-        ] = ports[..]
-        else {
+        let [etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok] = ports[..] else {
             return Err(Refusal::failure("no free ports between 20000 and 32000").into());
         };
-        Ok(Self {
-            etcd,
-            etcd_peer,
-            apiserver,
-            controller_manager,
-            scheduler,
-            kwok,
-        })
+        Ok(Self { etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok })
     }
 }
 
@@ -74,13 +59,14 @@ pub fn server(ports: &Ports) -> String {
 /// kwokctl's configuration. Programs that are not given are fetched by kwokctl.
 ///
 /// # Errors
-/// When a path is no text.
+/// When there is no home directory, or a path is no text.
 pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Result<String> {
     let mut options = json!({
         "runtime": "binary",
         // Without it everything listens on all interfaces, etcd without authentication.
         "bindAddress": "127.0.0.1",
         "kubeVersion": build::kubernetes_version(),
+        "cacheDir": build::downloads()?,
         "kubeAuditPolicy": audit_policy,
         "etcdPort": ports.etcd,
         "etcdPeerPort": ports.etcd_peer,
@@ -103,11 +89,7 @@ pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Resul
     }
     // Without a lease to wait for, a component that was restarted works at once. The limits on
     // requests are for machines that many share; with them 1,000 pods take 46 seconds.
-    let alone = [
-        ("leader-elect", "false"),
-        ("kube-api-qps", "1000"),
-        ("kube-api-burst", "2000"),
-    ];
+    let alone = [("leader-elect", "false"), ("kube-api-qps", "1000"), ("kube-api-burst", "2000")];
     let volumes = [("enable-hostpath-provisioner", "true")];
     let config = json!({
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -123,10 +105,8 @@ pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Resul
 }
 
 fn patch(component: &str, args: &[(&str, &str)]) -> Value {
-    let args: Vec<Value> = args
-        .iter()
-        .map(|(key, value)| json!({"key": key, "value": value}))
-        .collect();
+    let args: Vec<Value> =
+        args.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
     json!({"name": component, "extraArgs": args})
 }
 
@@ -194,9 +174,6 @@ mod tests {
         assert_eq!(options["etcdBinary"], json!(etcd));
         assert_eq!(options.get("kubeApiserverBinary"), None);
         // kwok's arguments are texts; a bare `true` would be refused.
-        assert_eq!(
-            config["componentsPatches"][0]["extraArgs"][0]["value"],
-            json!("true")
-        );
+        assert_eq!(config["componentsPatches"][0]["extraArgs"][0]["value"], json!("true"));
     }
 }

@@ -48,10 +48,7 @@ pub fn run(mut command: Command, tick: impl Fn() -> Result<()>) -> Result<Outcom
     let mut group = Group(child);
     loop {
         if let Some(status) = group.0.try_wait()? {
-            return Ok(Outcome {
-                status,
-                output: read_lossy(output.path())?,
-            });
+            return Ok(Outcome { status, output: read_lossy(output.path())? });
         }
         tick()?;
         sleep(PAUSE);
@@ -121,17 +118,8 @@ mod tests {
     fn a_failing_tick_ends_the_whole_group() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
-        let script = format!(
-            "sleep 60 & echo $! >{0}.new; mv {0}.new {0}; wait",
-            file.display()
-        );
-        let error = run(sh(&script), || {
-            if file.exists() {
-                bail!("enough")
-            } else {
-                Ok(())
-            }
-        });
+        let script = format!("sleep 60 & echo $! >{0}.new; mv {0}.new {0}; wait", file.display());
+        let error = run(sh(&script), || if file.exists() { bail!("enough") } else { Ok(()) });
         assert_eq!(error.unwrap_err().to_string(), "enough");
 
         let pid: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();

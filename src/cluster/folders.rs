@@ -15,12 +15,7 @@ use crate::error::Refusal;
 /// # Errors
 /// When there is no home directory, or the folder cannot be made.
 pub fn cache() -> Result<PathBuf> {
-    made(&choose(
-        "OPCTL_CACHE_DIR",
-        "XDG_CACHE_HOME",
-        ".cache",
-        |name| env::var_os(name),
-    )?)
+    made(&choose("OPCTL_CACHE_DIR", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))?)
 }
 
 /// The state: `OPCTL_STATE_DIR`, or `opctl` in `XDG_STATE_HOME` or `~/.local/state`. Made if need be.
@@ -28,12 +23,7 @@ pub fn cache() -> Result<PathBuf> {
 /// # Errors
 /// When there is no home directory, or the folder cannot be made.
 pub fn state() -> Result<PathBuf> {
-    made(&choose(
-        "OPCTL_STATE_DIR",
-        "XDG_STATE_HOME",
-        ".local/state",
-        |name| env::var_os(name),
-    )?)
+    made(&choose("OPCTL_STATE_DIR", "XDG_STATE_HOME", ".local/state", |name| env::var_os(name))?)
 }
 
 /// Makes the folder, for this user alone, and returns its real path, so that processes that were
@@ -43,10 +33,7 @@ pub fn state() -> Result<PathBuf> {
 /// When the folder cannot be made.
 pub fn made(folder: &Path) -> Result<PathBuf> {
     let make = || {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         folder.canonicalize()
     };
     make().with_context(|| format!("cannot make the folder `{}`", folder.display()))
@@ -58,11 +45,7 @@ fn choose(
     fallback: &str,
     var: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf> {
-    let set = |name: &str| {
-        var(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = set(own) {
         return Ok(folder);
     }
@@ -72,11 +55,9 @@ fn choose(
     }
     match set("HOME") {
         Some(home) => Ok(home.join(fallback).join("opctl")),
-        None => Err(
-            Refusal::failure("there is no home directory: HOME is not set")
-                .hint(format!("set {own} to a folder"))
-                .into(),
-        ),
+        None => Err(Refusal::failure("there is no home directory: HOME is not set")
+            .hint(format!("set {own} to a folder"))
+            .into()),
     }
 }
 
@@ -86,13 +67,9 @@ mod tests {
 
     fn chosen(vars: &[(&str, &str)]) -> Option<String> {
         let var = |name: &str| {
-            vars.iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| OsString::from(value))
+            vars.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         };
-        choose("OWN", "XDG", ".cache", var)
-            .ok()
-            .map(|folder| folder.display().to_string())
+        choose("OWN", "XDG", ".cache", var).ok().map(|folder| folder.display().to_string())
     }
 
     #[test]

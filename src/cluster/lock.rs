@@ -49,8 +49,7 @@ impl Lock {
     /// When the file cannot be opened or locked.
     pub fn shared(path: &Path) -> Result<Self> {
         let file = open(path)?;
-        file.lock_shared()
-            .with_context(|| format!("cannot lock `{}`", path.display()))?;
+        file.lock_shared().with_context(|| format!("cannot lock `{}`", path.display()))?;
         Ok(Self(file))
     }
 }
@@ -59,9 +58,7 @@ impl Lock {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
-    options
-        .open(path)
-        .with_context(|| format!("cannot open `{}`", path.display()))
+    options.open(path).with_context(|| format!("cannot open `{}`", path.display()))
 }
 
 #[cfg(test)]

@@ -49,13 +49,8 @@ pub const DEFAULT_NODES: u16 = 20;
 const LONGEST_NAME: usize = 50;
 
 /// The processes of a running cluster: the names of their programs and log files.
-const COMPONENTS: [&str; 5] = [
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kwok-controller",
-];
+const COMPONENTS: [&str; 5] =
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"];
 
 /// A cluster by its name, whether or not it runs.
 #[derive(Debug)]
@@ -73,10 +68,7 @@ impl Cluster {
     pub fn named(name: &str) -> Result<Self> {
         check_name(name)?;
         let folder = folders::made(&folders::state()?.join("clusters").join(name))?;
-        Ok(Self {
-            name: name.to_owned(),
-            folder,
-        })
+        Ok(Self { name: name.to_owned(), folder })
     }
 
     /// The cluster's name.
@@ -116,10 +108,7 @@ impl Cluster {
     pub fn stop(&self, ui: Ui) -> Result<bool> {
         let _lock = self.lock(ui, || Ok(()))?;
         if Lock::try_exclusive(&self.users_file())?.is_none() {
-            ui.attention(
-                "Stopping",
-                format!("cluster `{}` under a running command", self.name),
-            );
+            ui.attention("Stopping", format!("cluster `{}` under a running command", self.name));
         }
         self.remove()
     }
@@ -173,11 +162,8 @@ impl Cluster {
             if path == self.lock_file() || path == self.users_file() {
                 continue;
             }
-            let removed = if path.is_dir() {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
+            let removed =
+                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             removed.with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
         Ok(())
@@ -194,23 +180,15 @@ impl Cluster {
             let program = self.bin().join(component).display().to_string();
             // kwokctl asks the programs for their versions first.
             let is_component = |args: &str| args.starts_with(' ') && args != " --version";
-            running
-                .iter()
-                .any(|it| it.command.strip_prefix(&program).is_some_and(is_component))
+            running.iter().any(|it| it.command.strip_prefix(&program).is_some_and(is_component))
         };
-        COMPONENTS
-            .into_iter()
-            .filter(|component| !runs(component))
-            .collect()
+        COMPONENTS.into_iter().filter(|component| !runs(component)).collect()
     }
 
     /// A kubectl that knows this cluster and nothing else.
     fn kubectl(&self, kubectl: &Path) -> Command {
         let mut command = Command::new(kubectl);
-        command
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
-            .arg("--request-timeout=5s");
+        command.arg("--kubeconfig").arg(self.kubeconfig()).arg("--request-timeout=5s");
         command.env_remove("KUBECONFIG");
         command
     }
@@ -230,6 +208,11 @@ impl Cluster {
     /// kwokctl's own folder; one for each cluster, so that none can spoil another.
     fn workdir(&self) -> PathBuf {
         self.folder.join("kwok")
+    }
+
+    /// Where kubectl caches what the cluster's API server knows.
+    fn kubectl_cache(&self) -> PathBuf {
+        self.folder.join("kubectl")
     }
 
     /// Where kwokctl keeps the cluster.
@@ -282,17 +265,7 @@ mod tests {
         for good in ["opctl", "a", "0", "a-1", &"x".repeat(50)] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "-a",
-            "a-",
-            "A",
-            "a.b",
-            "../a",
-            "a/b",
-            "ä",
-            &"x".repeat(51),
-        ] {
+        for bad in ["", "-a", "a-", "A", "a.b", "../a", "a/b", "ä", &"x".repeat(51)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

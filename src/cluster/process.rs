@@ -10,7 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::exec::PAUSE;
 use crate::error::Refusal;
@@ -30,10 +31,7 @@ pub struct Process {
 /// The running components of the cluster whose programs lie in `bin`.
 pub fn components(bin: &Path) -> Vec<Process> {
     let prefix = format!("{}/", bin.display());
-    all()
-        .into_iter()
-        .filter(|process| process.command.starts_with(&prefix))
-        .collect()
+    all().into_iter().filter(|process| process.command.starts_with(&prefix)).collect()
 }
 
 /// Kills the components and every kwokctl that was given `config` and might start more of them.
@@ -43,13 +41,27 @@ pub fn components(bin: &Path) -> Vec<Process> {
 pub fn kill(bin: &Path, config: &Path) -> Result<()> {
     let prefix = format!("{}/", bin.display());
     let config = config.display().to_string();
-    let ours = |process: &Process| {
-        process.command.starts_with(&prefix)
-            || process.command.contains("kwokctl") && process.command.contains(&config)
+    let ours = |command: &str| {
+        command.starts_with(&prefix) || command.contains("kwokctl") && command.contains(&config)
     };
+    end(ours, |pid| kill_process(pid, Signal::KILL))
+}
+
+/// Kills every `go build` that writes into `bin`, with its compilers: they share a process group.
+///
+/// # Errors
+/// When one of them is still there after ten seconds.
+pub fn end_builds(bin: &Path) -> Result<()> {
+    let target = format!(" -o {}/.", bin.display());
+    let ours = |command: &str| command.contains(" build ") && command.contains(&target);
+    // A gentler signal may be one that the killed opctl, and so the Go tool, was started to ignore.
+    end(ours, |pid| kill_process_group(pid, Signal::KILL))
+}
+
+fn end(ours: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {
     let limit = Instant::now() + LIMIT;
     loop {
-        let left: Vec<Process> = all().into_iter().filter(ours).collect();
+        let left: Vec<Process> = all().into_iter().filter(|it| ours(&it.command)).collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -58,9 +70,9 @@ pub fn kill(bin: &Path, config: &Path) -> Result<()> {
             let what = format!("cannot stop the processes {}", pids.join(", "));
             return Err(Refusal::failure(what).into());
         }
-        for process in &left {
+        for pid in left.iter().filter_map(|process| Pid::from_raw(process.pid)) {
             // One that is gone already is what was wanted; the next look tells.
-            let _ = Pid::from_raw(process.pid).map(|pid| kill_process(pid, Signal::KILL));
+            let _ = kill(pid);
         }
         sleep(PAUSE);
     }
@@ -83,35 +95,20 @@ fn from_proc() -> Vec<Process> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        Some(Process {
-            pid,
-            command: line.trim_end().to_owned(),
-        })
+        Some(Process { pid, command: line.trim_end().to_owned() })
     };
-    entries
-        .flatten()
-        .filter_map(process)
-        .filter(|process| !process.command.is_empty())
-        .collect()
+    entries.flatten().filter_map(process).filter(|process| !process.command.is_empty()).collect()
 }
 
 fn from_ps() -> Vec<Process> {
-    let output = Command::new("ps")
-        .args(["-axww", "-o", "pid=,command="])
-        .output();
+    let output = Command::new("ps").args(["-axww", "-o", "pid=,command="]).output();
     let text = output.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&text)
-        .lines()
-        .filter_map(parse_ps)
-        .collect()
+    String::from_utf8_lossy(&text).lines().filter_map(parse_ps).collect()
 }
 
 fn parse_ps(line: &str) -> Option<Process> {
     let (pid, command) = line.trim().split_once(' ')?;
-    Some(Process {
-        pid: pid.parse().ok()?,
-        command: command.trim().to_owned(),
-    })
+    Some(Process { pid: pid.parse().ok()?, command: command.trim().to_owned() })
 }
 
 #[cfg(test)]
@@ -130,10 +127,7 @@ mod tests {
         while components(bin.path()).is_empty() {
             sleep(PAUSE);
         }
-        assert_eq!(
-            components(bin.path())[0].pid,
-            i32::try_from(child.id()).unwrap()
-        );
+        assert_eq!(components(bin.path())[0].pid, i32::try_from(child.id()).unwrap());
         kill(bin.path(), &config).unwrap();
         assert!(components(bin.path()).is_empty());
         child.wait().unwrap();
@@ -142,13 +136,7 @@ mod tests {
     #[test]
     fn ps_lines_are_read() {
         let process = parse_ps("   42 /a b/etcd --name=x").unwrap();
-        assert_eq!(
-            process,
-            Process {
-                pid: 42,
-                command: "/a b/etcd --name=x".to_owned()
-            }
-        );
+        assert_eq!(process, Process { pid: 42, command: "/a b/etcd --name=x".to_owned() });
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::error::Refusal;
 /// How long a start may take. Three seconds are usual; a loaded machine needs more.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// How long it may take when kwokctl downloads programs first.
+const LIMIT_WITH_DOWNLOADS: Duration = Duration::from_secs(1200);
+
 /// How often one looks at the processes.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -36,6 +39,7 @@ pub struct Watch<'a> {
     cluster: &'a Cluster,
     signals: &'a Signals,
     begin: Instant,
+    limit: Duration,
     looked: Cell<Instant>,
     seen: RefCell<Vec<&'static str>>,
     revivals: Cell<u8>,
@@ -43,12 +47,14 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// Begins to measure the time.
-    pub fn new(cluster: &'a Cluster, signals: &'a Signals) -> Self {
+    pub fn new(cluster: &'a Cluster, signals: &'a Signals, downloads: bool) -> Self {
         let now = Instant::now();
+        let limit = if downloads { LIMIT_WITH_DOWNLOADS } else { LIMIT };
         Self {
             cluster,
             signals,
             begin: now,
+            limit,
             looked: Cell::new(now),
             seen: RefCell::default(),
             revivals: Cell::new(0),
@@ -76,14 +82,10 @@ impl<'a> Watch<'a> {
         revive: impl Fn() -> Result<Command>,
     ) -> Result<()> {
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
-        self.until(
-            "the default ServiceAccount",
-            "kube-controller-manager",
-            || {
-                self.revive(&revive)?;
-                Ok(self.raw(kubectl, account)?.is_some())
-            },
-        )?;
+        self.until("the default ServiceAccount", "kube-controller-manager", || {
+            self.revive(&revive)?;
+            Ok(self.raw(kubectl, account)?.is_some())
+        })?;
         self.until("every node", "kwok-controller", || {
             self.revive(&revive)?;
             let list = self.raw(kubectl, "/api/v1/nodes")?;
@@ -110,8 +112,8 @@ impl<'a> Watch<'a> {
     /// Fails when the user has had enough, time is up, or the start cannot succeed any more.
     fn tick(&self, what: &str, component: &str) -> Result<()> {
         self.signals.check()?;
-        if self.begin.elapsed() > LIMIT {
-            let what = format!("{what} is not ready after {}", duration(LIMIT));
+        if self.begin.elapsed() > self.limit {
+            let what = format!("{what} is not ready after {}", duration(self.limit));
             return Err(self.failure(&what, component));
         }
         if self.looked.get().elapsed() < LOOK {
@@ -120,16 +122,10 @@ impl<'a> Watch<'a> {
         self.looked.set(Instant::now());
         let absent = self.cluster.absent();
         let mut seen = self.seen.borrow_mut();
-        if let Some(dead) = seen
-            .iter()
-            .find(|seen| VITAL.contains(seen) && absent.contains(seen))
-        {
+        if let Some(dead) = seen.iter().find(|seen| VITAL.contains(seen) && absent.contains(seen)) {
             return Err(self.failure(&format!("{dead} ended"), dead));
         }
-        *seen = COMPONENTS
-            .into_iter()
-            .filter(|component| !absent.contains(component))
-            .collect();
+        *seen = COMPONENTS.into_iter().filter(|component| !absent.contains(component)).collect();
         Ok(())
     }
 
@@ -145,12 +141,8 @@ impl<'a> Watch<'a> {
         }
         self.revivals.set(self.revivals.get() + 1);
         for component in &absent {
-            let _ = fs::remove_file(
-                self.cluster
-                    .home()
-                    .join("pids")
-                    .join(format!("{component}.pid")),
-            );
+            let _ =
+                fs::remove_file(self.cluster.home().join("pids").join(format!("{component}.pid")));
         }
         self.run(revive()?, first).map(drop)
     }
@@ -158,18 +150,14 @@ impl<'a> Watch<'a> {
     /// An error with the last lines of the component's log.
     pub fn failure(&self, what: &str, component: &str) -> anyhow::Error {
         let log = self.cluster.log(component);
-        let lines = exec::read_lossy(&log)
-            .map(|text| tail(&text, 8))
-            .unwrap_or_default();
+        let lines = exec::read_lossy(&log).map(|text| tail(&text, 8)).unwrap_or_default();
         let name = self.cluster.name();
         let what = format!("cluster `{name}` does not start: {what}");
         let what = match lines.as_str() {
             "" => what,
             lines => format!("{what}; the log of {component} ends with\n{lines}"),
         };
-        Refusal::failure(what)
-            .hint(format!("read `{}`", log.display()))
-            .into()
+        Refusal::failure(what).hint(format!("read `{}`", log.display())).into()
     }
 }
 
@@ -197,31 +185,19 @@ pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) 
     let file = cluster.folder.join("storage-class.json");
     fs::write(&file, config::storage_class().to_string())?;
     let mut command = cluster.kubectl(kubectl);
-    command
-        .args([
-            "create",
-            "--raw",
-            "/apis/storage.k8s.io/v1/storageclasses",
-            "-f",
-        ])
-        .arg(&file);
+    command.args(["create", "--raw", "/apis/storage.k8s.io/v1/storageclasses", "-f"]).arg(&file);
     let outcome = exec::run(command, || signals.check())?;
     if outcome.status.success() {
         return Ok(());
     }
-    let what = format!(
-        "cannot make the default StorageClass: {}",
-        outcome.output.trim()
-    );
+    let what = format!("cannot make the default StorageClass: {}", outcome.output.trim());
     Err(Refusal::failure(what).into())
 }
 
 /// Removes the folders of the cluster's volumes as far as they are empty, as they are unless
 /// someone put something there by hand. Best effort: they do no harm.
 pub fn remove_volumes(cluster: &Cluster, kubectl: &Path) {
-    let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(()))
-        .ok()
-        .flatten();
+    let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(())).ok().flatten();
     for folder in list.iter().flat_map(|list| volume_folders(list)) {
         let _ = fs::remove_dir(folder);
     }
@@ -241,18 +217,10 @@ fn volume_folders(list: &str) -> Vec<String> {
 fn ready_nodes(list: &str) -> usize {
     let list: Value = serde_json::from_str(list).unwrap_or_default();
     let is_ready = |node: &&Value| {
-        let mut conditions = node["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten();
+        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
-    list["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(is_ready)
-        .count()
+    list["items"].as_array().into_iter().flatten().filter(is_ready).count()
 }
 
 /// The release that the API server says it is.
@@ -262,10 +230,7 @@ fn ready_nodes(list: &str) -> usize {
 pub fn kubernetes_version(cluster: &Cluster, kubectl: &Path) -> Result<String> {
     let answer = raw(cluster, kubectl, "/version", || Ok(()))?.unwrap_or_default();
     let answer: Value = serde_json::from_str(&answer).context("the API server has no version")?;
-    Ok(answer["gitVersion"]
-        .as_str()
-        .unwrap_or("unknown")
-        .to_owned())
+    Ok(answer["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 
 #[cfg(test)]

@@ -44,8 +44,7 @@ impl Record {
     pub(super) fn write(&self, cluster: &Cluster) -> Result<()> {
         let part = tempfile::NamedTempFile::new_in(&cluster.folder)?;
         serde_json::to_writer_pretty(&part, self)?;
-        part.persist(file(cluster))
-            .context("cannot write the cluster's record")?;
+        part.persist(file(cluster)).context("cannot write the cluster's record")?;
         Ok(())
     }
 

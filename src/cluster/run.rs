@@ -85,10 +85,9 @@ fn execute(
         return Err(Refusal::usage("there is no command to run").into());
     };
     let mut command = Command::new(program);
-    command
-        .args(args)
-        .env("KUBECONFIG", &record.kubeconfig)
-        .env("OPCTL_CLUSTER", cluster.name());
+    command.args(args).env("KUBECONFIG", &record.kubeconfig).env("OPCTL_CLUSTER", cluster.name());
+    // kubectl remembers for hours what a server knows, by its address: another cluster's ports.
+    command.env("KUBECACHEDIR", cluster.kubectl_cache());
     if let Some(path) = path_with(&record.kubectl) {
         command.env("PATH", path);
     }
@@ -110,9 +109,7 @@ fn execute(
         for signal in signals.wait() {
             // The child has not been waited for, so its number is still its own.
             let signal = Signal::from_named_raw(signal);
-            let _ = pid
-                .zip(signal)
-                .map(|(pid, signal)| kill_process(pid, signal));
+            let _ = pid.zip(signal).map(|(pid, signal)| kill_process(pid, signal));
         }
     }
 }
@@ -120,10 +117,7 @@ fn execute(
 /// `PATH` with kubectl's folder at its end, when there is no kubectl on it.
 fn path_with(kubectl: &Path) -> Option<OsString> {
     let mut folders = path_folders();
-    if folders
-        .iter()
-        .any(|folder| folder.join("kubectl").is_file())
-    {
+    if folders.iter().any(|folder| folder.join("kubectl").is_file()) {
         return None;
     }
     folders.push(kubectl.parent()?.to_owned());
@@ -132,11 +126,8 @@ fn path_with(kubectl: &Path) -> Option<OsString> {
 
 /// What a shell makes of a status.
 fn exit_code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(crate::error::FAILURE)
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::error::FAILURE)
 }
 
 #[cfg(test)]

@@ -40,9 +40,8 @@ impl Signals {
     /// When the system refuses the handlers.
     pub fn catch() -> Result<Self> {
         let ignored = ignored();
-        let ending = [SIGINT, SIGTERM, SIGHUP]
-            .into_iter()
-            .filter(|signal| !ignored.contains(signal));
+        let ending =
+            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored.contains(signal));
         let caught = SignalsInfo::new(ending.chain([SIGCHLD])).context("cannot catch signals")?;
         Ok(Self(RefCell::new(caught)))
     }
@@ -52,12 +51,7 @@ impl Signals {
     /// # Errors
     /// [`Interrupted`] when a signal came since the last look.
     pub fn check(&self) -> Result<()> {
-        match self
-            .0
-            .borrow_mut()
-            .pending()
-            .find(|origin| origin.signal != SIGCHLD)
-        {
+        match self.0.borrow_mut().pending().find(|origin| origin.signal != SIGCHLD) {
             Some(origin) => Err(Interrupted(origin.signal).into()),
             None => Ok(()),
         }
@@ -69,12 +63,7 @@ impl Signals {
     pub fn wait(&self) -> Vec<i32> {
         let sent =
             |origin: &Origin| origin.signal != SIGCHLD && matches!(origin.cause, Cause::Sent(_));
-        self.0
-            .borrow_mut()
-            .wait()
-            .filter(sent)
-            .map(|origin| origin.signal)
-            .collect()
+        self.0.borrow_mut().wait().filter(sent).map(|origin| origin.signal).collect()
     }
 }
 
@@ -83,13 +72,8 @@ impl Signals {
 fn ignored() -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    [SIGINT, SIGTERM, SIGHUP]
-        .into_iter()
-        .filter(|signal| mask >> (signal - 1) & 1 == 1)
-        .collect()
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
 }
 
 #[cfg(test)]

@@ -32,10 +32,7 @@ pub(super) fn start(
 ) -> Result<Record> {
     let binaries = binaries::resolve(ui, signals)?;
     if let State::Broken(why) = cluster.state() {
-        ui.attention(
-            "Clearing",
-            format!("what is left of cluster `{}`: {why}", cluster.name()),
-        );
+        ui.attention("Clearing", format!("what is left of cluster `{}`: {why}", cluster.name()));
     }
     cluster.clear()?;
 
@@ -77,24 +74,21 @@ fn create(
     let ports = Ports::free()?;
     let policy = cluster.folder.join("audit-policy.yaml");
     fs::write(&policy, config::AUDIT_POLICY)?;
-    fs::write(
-        cluster.kwokctl_config(),
-        config::kwokctl(binaries, &ports, &policy)?,
-    )?;
+    fs::write(cluster.kwokctl_config(), config::kwokctl(binaries, &ports, &policy)?)?;
 
-    let watch = Watch::new(cluster, signals);
+    let downloads = !binaries.missing().is_empty();
+    let watch = Watch::new(cluster, signals, downloads);
     let run = |action: &[&str]| -> Result<()> {
         let outcome = watch.run(kwokctl(cluster, binaries, action)?, "kube-apiserver")?;
         if outcome.status.success() {
             return Ok(());
         }
-        let what = format!("kwokctl failed:\n{}", tail(&outcome.output, 8));
-        Err(Refusal::failure(what).into())
+        let refusal = Refusal::failure(format!("kwokctl failed:\n{}", tail(&outcome.output, 8)));
+        let no_go = "install Go if kwokctl cannot download programs here: opctl then builds them";
+        Err(if downloads { refusal.hint(no_go) } else { refusal }.into())
     };
     let kubeconfig = cluster.kubeconfig();
-    let kubeconfig_text = kubeconfig
-        .to_str()
-        .context("the state folder's path is not UTF-8")?;
+    let kubeconfig_text = kubeconfig.to_str().context("the state folder's path is not UTF-8")?;
     // Leases that are not renewed would make new pods wait after a restart; the value in the
     // configuration cannot be 0.
     run(&[
@@ -109,9 +103,7 @@ fn create(
     watch.served(&kubectl)?;
     ready::make_storage_class(cluster, &kubectl, signals)?;
     run(&["scale", "node", "--replicas", &nodes.to_string()])?;
-    watch.ready(&kubectl, nodes, || {
-        kwokctl(cluster, binaries, &["start", "cluster"])
-    })?;
+    watch.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
 
     let record = Record {
         server: config::server(&ports),
@@ -140,49 +132,31 @@ fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Result<Co
     for name in settings.filter(|name| name.to_string_lossy().starts_with("KWOK_")) {
         command.env_remove(name);
     }
-    command
-        .env_remove("KUBECONFIG")
-        .env("KWOK_WORKDIR", cluster.workdir());
+    command.env_remove("KUBECONFIG").env("KWOK_WORKDIR", cluster.workdir());
     if let Some(kubectl) = binaries.get(Tool::Kubectl) {
         command.env("KWOK_KUBECTL_BINARY", kubectl);
     }
-    command
-        .args(action)
-        .args(["--name", cluster.name(), "--config"])
-        .arg(cluster.kwokctl_config());
+    command.args(action).args(["--name", cluster.name(), "--config"]).arg(cluster.kwokctl_config());
     Ok(command)
 }
 
 /// The kubectl that was found, or the one that kwokctl fetched.
 fn kubectl(cluster: &Cluster, binaries: &Binaries) -> Result<PathBuf> {
     let fetched = || Some(cluster.bin().join("kubectl")).filter(|path| path.exists());
-    let found = binaries
-        .get(Tool::Kubectl)
-        .map(Path::to_owned)
-        .or_else(fetched);
+    let found = binaries.get(Tool::Kubectl).map(Path::to_owned).or_else(fetched);
     found.context("kwokctl has not fetched a kubectl")
 }
 
 fn port_was_taken(cluster: &Cluster) -> bool {
     let taken = |log: String| log.contains("address already in use");
-    COMPONENTS
-        .iter()
-        .any(|component| exec::read_lossy(&cluster.log(component)).is_ok_and(taken))
+    COMPONENTS.iter().any(|component| exec::read_lossy(&cluster.log(component)).is_ok_and(taken))
 }
 
 /// The first word of `--version` that looks like a version.
 fn version_of(program: &Path) -> String {
-    let output = Command::new(program)
-        .arg("--version")
-        .output()
-        .map(|output| output.stdout);
+    let output = Command::new(program).arg("--version").output().map(|output| output.stdout);
     let text = String::from_utf8_lossy(&output.unwrap_or_default()).into_owned();
-    let is_version = |word: &&str| {
-        word.trim_start_matches('v')
-            .starts_with(|c: char| c.is_ascii_digit())
-    };
-    text.split_whitespace()
-        .find(is_version)
-        .unwrap_or("unknown")
-        .to_owned()
+    let is_version =
+        |word: &&str| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
+    text.split_whitespace().find(is_version).unwrap_or("unknown").to_owned()
 }

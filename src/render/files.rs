@@ -98,8 +98,6 @@ pub const FILES: &[File] = &[
         For::Kind,
     ),
     project!(Owned, "config/rbac/kustomization.yaml"),
-    project!(Seeded, "config/rbac/leader_election_role.yaml"),
-    project!(Seeded, "config/rbac/leader_election_role_binding.yaml"),
     project!(Derived, "config/rbac/role.yaml"),
     project!(Seeded, "config/rbac/role_binding.yaml"),
     project!(Seeded, "config/rbac/service_account.yaml"),

@@ -227,9 +227,13 @@ impl Renderer {
         for resource in resources.iter().filter(same) {
             let context = Subject::Resource(resource).context();
             let yaml = self.render_one(&crd_version_template(resource), &context)?;
-            versions.push(CrdVersion { name: resource.version.clone(), yaml });
+            let stored = resource.is_storage();
+            versions.push(CrdVersion { name: resource.version.clone(), stored, yaml });
         }
-        versions.sort_by(|a, b| rustfmt::by_module(&a.name, &b.name));
+        // The order in which the generated project's `make manifests` merges them.
+        versions.sort_by(|a, b| {
+            b.stored.cmp(&a.stored).then_with(|| rustfmt::by_module(&a.name, &b.name))
+        });
         Ok(versions)
     }
 
@@ -275,6 +279,7 @@ struct Globals<'a> {
 #[derive(Serialize)]
 struct CrdVersion {
     name: String,
+    stored: bool,
     yaml: String,
 }
 
