@@ -66,13 +66,17 @@ fn show(step: &Step, print: impl Fn(&str, String)) {
 }
 
 fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
-    let (files, verb, them) =
-        if conflicts == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
-    let refusal =
-        Refusal::conflict(format!("{conflicts} {files} {verb} in the way, nothing was written"));
-    if plan.conflicts().all(|step| step.action.can_be_marked()) {
-        refusal.hint(format!("merge {them} by hand between markers with `--conflicts inline`, or overwrite {them} with `--force`"))
+    let (conflicts, them) = if conflicts == 1 {
+        ("a conflict".to_owned(), "it")
     } else {
-        refusal.hint(format!("move {them} away, or overwrite {them} with `--force`"))
+        (format!("{conflicts} conflicts"), "them")
+    };
+    let refusal = Refusal::conflict(format!("{conflicts}, nothing was written"));
+    if plan.conflicts().all(|step| step.action.can_be_marked()) {
+        refusal.hint(format!(
+            "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"
+        ))
+    } else {
+        refusal.hint("move what is in the way to another place, or overwrite it with `--force`")
     }
 }
