@@ -109,6 +109,7 @@ impl Api {
             Some(name) => known_recipe(set, name)?,
             None => set.default_recipe(self.kind.as_deref().unwrap_or_default())?,
         };
+        set.recipe(&recipe)?.check_scope(self.namespaced.unwrap_or(true))?;
         let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
         let controller = match self.controller {
             _ if new.has_controller() => false,
