@@ -159,17 +159,20 @@ impl Writer for FileSystem {
         contents: &[u8],
         executable: bool,
     ) -> io::Result<()> {
-        match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         if executable {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
         }
-        let mut new = options.open(file)?;
+        let mut new = match options.open(file) {
+            // A killed command left it behind.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(file)?;
+                options.open(file)?
+            }
+            opened => opened?,
+        };
         new.write_all(contents)?;
         match fs::metadata(place) {
             Ok(old) => new.set_permissions(old.permissions()),
