@@ -49,7 +49,8 @@ fn plan(criterion: &mut Criterion) {
         let (old, new) = (with(kinds), with(kinds + 1));
         let workspace = Workspace::at(folder.path()).unwrap();
         workspace.carry_out(&workspace.plan(None, &old, Options::default()).unwrap()).unwrap();
-        for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"] {
+        for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"]
+        {
             let path = folder.path().join(registry);
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(path, format!("{text}\n# mine\n")).unwrap();

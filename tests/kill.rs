@@ -11,11 +11,17 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const INIT: &[&str] = &["init", "--project-name", "my-operator"];
-const CREATE: &[&str] = &["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached"];
+const CREATE: &[&str] =
+    &["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached"];
 
 fn opctl(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opctl"));
-    command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
@@ -35,7 +41,9 @@ fn tree(folder: &Path) -> BTreeMap<String, String> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         match path.is_dir() {
-            true => tree.extend(self::tree(&path).into_iter().map(|(file, text)| (format!("{name}/{file}"), text))),
+            true => tree.extend(
+                self::tree(&path).into_iter().map(|(file, text)| (format!("{name}/{file}"), text)),
+            ),
             false => _ = tree.insert(name, fs::read_to_string(path).unwrap()),
         }
     }

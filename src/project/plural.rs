@@ -17,8 +17,26 @@ const PLAIN: &[char] = &['b', 'c', 'd', 'g', 'k', 'l', 'n', 'p', 'r', 't', 'w'];
 
 /// The ends of those that do not.
 const NOT_PLAIN: &[&str] = &[
-    "aircraft", "automaton", "bison", "child", "children", "criterion", "deer", "equipment", "foot", "hedron", "information",
-    "man", "men", "person", "phenomenon", "salmon", "sheep", "shrimp", "swine", "trout",
+    "aircraft",
+    "automaton",
+    "bison",
+    "child",
+    "children",
+    "criterion",
+    "deer",
+    "equipment",
+    "foot",
+    "hedron",
+    "information",
+    "man",
+    "men",
+    "person",
+    "phenomenon",
+    "salmon",
+    "sheep",
+    "shrimp",
+    "swine",
+    "trout",
 ];
 
 /// The plural that a kind gets unless the user names another.
