@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::error::Refusal;
-use crate::sync::{Action, Conflicts, Options, Plan, Step, Workspace};
+use crate::sync::{Action, Conflicts, Options, Plan, Reason, Step, Workspace};
 use crate::ui::Ui;
 
 /// The flags of every command that changes a project.
@@ -71,7 +71,14 @@ fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
     } else {
         (format!("{conflicts} conflicts"), "them")
     };
-    let refusal = Refusal::conflict(format!("{conflicts}, nothing was written"));
+    let what = format!("{conflicts}, nothing was written");
+    // Only edits that meet a change are for the user to resolve; other files are merely in the way.
+    let in_the_way = |step: &Step| step.action == Action::Conflict(Reason::Exists);
+    let refusal = if plan.conflicts().all(in_the_way) {
+        Refusal::failure(what)
+    } else {
+        Refusal::conflict(what)
+    };
     if plan.conflicts().all(|step| step.action.can_be_marked()) {
         refusal.hint(format!(
             "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"

@@ -104,7 +104,7 @@ impl Api {
 
     /// Asks what the flags leave open.
     fn answers(&self, new: &NewApi, project: &Project, ui: Ui) -> Result<Answers> {
-        let set = Set::of(&project.cli_version)?;
+        let set = Set::of(&project.cli_version);
         let recipe = match &self.recipe {
             Some(name) => known_recipe(set, name)?,
             None => set.default_recipe(self.kind.as_deref().unwrap_or_default())?,

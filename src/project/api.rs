@@ -61,7 +61,10 @@ impl Project {
         let checked = NewApi {
             exists: existing.is_some_and(|r| r.api.is_some()),
             has_controller: self.versions(group, kind).any(|r| r.controller),
-            resource: existing.cloned().unwrap_or(resource),
+            resource: match existing.cloned() {
+                Some(existing) => Resource { api: existing.api.or(resource.api), ..existing },
+                None => resource,
+            },
         };
         if existing.is_none() {
             let mut with = self.clone();

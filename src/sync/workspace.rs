@@ -50,7 +50,6 @@ impl Workspace {
                 let text = String::from_utf8(bytes)
                     .map_err(|_| Refusal::failure("PROJECT is damaged: it is no text"))?;
                 let project = Project::parse(&text)?;
-                Set::of(&project.cli_version)?;
                 Some(Current { text, project })
             }
             None => None,
@@ -65,7 +64,7 @@ impl Workspace {
 
     /// What it takes to make `base` into `new`, where `base` is the model that the files were made from.
     pub fn plan(&self, base: Option<&Project>, new: &Project, options: Options) -> Result<Plan> {
-        let set = Set::of(&new.cli_version)?;
+        let set = Set::of(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
         let base = match base {
             Some(project) => renderer.render(project)?,
