@@ -25,6 +25,7 @@ impl<'a> Audit<'a> {
     /// The operator's requests that are no watches, as `verb resource/subresource name`.
     pub fn requests(&self) -> Vec<String> {
         let mut log = File::open(&self.cluster.audit_log).unwrap();
+        assert!(log.metadata().unwrap().len() >= self.begin, "the audit log was rotated");
         log.seek(SeekFrom::Start(self.begin)).unwrap();
         let mut text = String::new();
         log.read_to_string(&mut text).unwrap();

@@ -41,7 +41,8 @@ pub fn of_one_and_of_many(cluster: &Cluster) {
     });
     let requests = audit.requests().len();
     eprintln!("{MANY} Memcacheds settled in {:.1?}, {requests} requests", begin.elapsed());
-    assert!(requests <= MANY * CREATION, "{requests} requests: {:#?}", audit.requests());
+    // Where the machine is slow, a pod more can become ready between two writes.
+    assert!(requests < MANY * (CREATION + 1), "{requests} requests: {:#?}", audit.requests());
 
     let audit = Audit::begin(cluster);
     sleep(SILENCE);
@@ -52,5 +53,6 @@ pub fn of_one_and_of_many(cluster: &Cluster) {
     settled(cluster, "one-more", 3);
     let requests = audit.requests();
     eprintln!("requests for one Memcached: {requests:#?}");
+    assert!(requests.contains(&"patch deployments/ one-more".to_owned()), "{requests:#?}");
     assert!(requests.len() <= CREATION, "{requests:#?}");
 }

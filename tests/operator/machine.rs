@@ -51,6 +51,7 @@ impl Machine {
         command.env("OPCTL_CACHE_DIR", cache());
         command.env("HOME", self.home()).env("OPCTL_STATE_DIR", self.state());
         command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
+        command.env("TERM", "dumb");
         command
     }
 

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::background::Background;
 use crate::cluster::{Cluster, free_port, text};
-use crate::machine::Machine;
-use crate::wait::{COMPILATION, within};
+use crate::machine::{Machine, target};
+use crate::wait::{COMPILATION, timed, within};
 
 /// A project in a folder that goes when the test ends.
 pub struct Project<'a> {
@@ -21,9 +22,9 @@ pub struct Project<'a> {
 }
 
 impl<'a> Project<'a> {
-    /// The folder is the same in each run, so that cargo replaces what it has compiled.
+    /// `opctl init` in an empty folder.
     pub fn init(machine: &'a Machine, name: &str, args: &[&str]) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("operator").join(name);
+        let folder = folder(name);
         let _ = fs::remove_dir_all(&folder); // of a run that was killed
         fs::create_dir_all(&folder).unwrap();
         let project = Self { machine, name: name.to_owned(), folder };
@@ -67,17 +68,17 @@ impl<'a> Project<'a> {
             "ARGS=--health-probe-bind-address=127.0.0.1:{probes} \
              --metrics-bind-address=127.0.0.1:{metrics}"
         );
-        let begin = Instant::now();
         let mut make = self.command("make");
         make.args(["run", &args]);
         let log = self.machine.home().join(format!("{}.log", self.name));
         let mut operator = Background::start(&format!("make run of {}", self.name), make, log);
-        within(COMPILATION, "ready operator", || {
-            operator.assert_runs();
-            get(probes, "/readyz")
+        timed(&format!("from `make run` to ready in {}", self.name), || {
+            within(COMPILATION, "ready operator", || {
+                operator.assert_runs();
+                get(probes, "/readyz")
+            })
         });
         assert_eq!(get(metrics, "/metrics").map(|text| text.ends_with("# EOF\n")), Ok(true));
-        eprintln!("{}: `make run` to ready in {:.1?}", self.name, begin.elapsed());
         operator
     }
 
@@ -131,6 +132,14 @@ impl Drop for Project<'_> {
             fs::remove_dir_all(&self.folder).unwrap();
         }
     }
+}
+
+/// Outside of this repository, whose settings for rustfmt and clippy hold for what is below. The
+/// same in each run, so that cargo replaces what it has compiled.
+fn folder(name: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    target().hash(&mut hasher);
+    std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
 }
 
 fn finished(target: &str, output: Output) -> String {

@@ -1,7 +1,5 @@
 //! What the README promises: from an empty folder to an operator that works, in five commands.
 
-use std::time::Instant;
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -9,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::machine::Machine;
 use crate::memcached::{memcached, settled};
 use crate::project::Project;
-use crate::wait::eventually;
+use crate::wait::{eventually, timed};
 use crate::{cost, faults};
 
 const NAME: &str = "memcached-sample";
@@ -23,23 +21,22 @@ fn from_an_empty_folder_to_an_operator_that_works() {
     let mut operator = project.run();
     let cluster = Cluster::running(&machine, "opctl");
 
-    let begin = Instant::now();
-    project.make("sample");
-    settled(&cluster, NAME, 3);
-    eprintln!("`make sample` to settled in {:.1?}", begin.elapsed());
-
+    timed("from `make sample` to settled", || {
+        project.make("sample");
+        settled(&cluster, NAME, 3);
+    });
     prints_its_columns(&cluster);
     refuses_what_is_invalid(&cluster);
-    scales(&cluster);
-    rolls_out_another_image(&cluster);
-    repairs_the_deployment(&cluster);
-    makes_the_deployment_anew(&cluster);
-    faults::made_again_at_once(&cluster);
-    takes_everything_along(&cluster);
+    timed("scaling", || scales(&cluster));
+    timed("another image", || rolls_out_another_image(&cluster));
+    timed("repairs", || repairs_the_deployment(&cluster));
+    timed("deleted Deployment", || makes_the_deployment_anew(&cluster));
+    timed("made again at once", || faults::made_again_at_once(&cluster));
+    timed("garbage collection", || takes_everything_along(&cluster));
 
     cost::of_one_and_of_many(&cluster);
     operator.assert_runs();
-    faults::the_api_server_dies(&machine, &cluster);
+    timed("death of the API server", || faults::the_api_server_dies(&machine, &cluster));
     operator.assert_runs();
     let log = operator.log();
     assert_eq!(log.matches("starting memcached-operator").count(), 1, "it was started once");

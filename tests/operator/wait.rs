@@ -27,3 +27,11 @@ pub fn within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<T
         sleep(Duration::from_millis(100));
     }
 }
+
+/// Says how long the step takes: a slow one is seen before it fails.
+pub fn timed<T>(what: &str, step: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let result = step();
+    eprintln!("{what}: {:.1?}", begin.elapsed());
+    result
+}
