@@ -376,6 +376,13 @@ fn two_calls_build_once_and_a_failed_build_leaves_nothing() {
     assert!(failed.contains("building kube-apiserver failed:\ndoes not compile"), "{failed}");
     assert_eq!(built(), Vec::<String>::new());
 
+    // A build goes on when opctl is killed; the next one ends it and removes its half a program.
+    go("sleep 300");
+    let mut killed = start("a").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("half a program", || built().iter().any(|file| file.starts_with('.')));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
     go("sleep 0.2");
     fs::remove_file(&calls).unwrap();
     let spawn = |name| start(name).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

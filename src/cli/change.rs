@@ -24,35 +24,55 @@ impl Flags {
     }
 
     /// Shows a plan and carries it out. Returns whether it did.
+    ///
+    /// # Errors
+    /// If there are conflicts, and if a file cannot be written.
     pub fn carry_out(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
-        let steps = plan.steps.iter().filter(|step| step.action != Action::Identical);
-        if plan.conflicts().next().is_some() {
+        let conflicts = plan.conflicts().count();
+        if self.dry_run {
+            for step in &plan.steps {
+                show(step, |verb, what| ui.data(format!("{verb:>12} {what}")));
+            }
+        } else if conflicts > 0 {
             for step in plan.conflicts() {
-                ui.attention(step.action.verb(), describe(step));
-            }
-            return Err(Refusal::conflict("nothing was written: files are in the way")
-                .hint("move them away, or run the command with `--force` to overwrite them")
-                .into());
-        }
-        for step in steps {
-            if self.dry_run {
-                ui.data(format!("{:>12} {}", step.action.verb(), describe(step)));
-            } else if step.action.reason().is_some() || step.action == Action::Overwrite {
-                ui.attention(step.action.verb(), describe(step));
-            } else {
-                ui.status(step.action.verb(), describe(step));
+                show(step, |verb, what| ui.attention(verb, what));
             }
         }
-        if !self.dry_run {
-            workspace.carry_out(plan)?;
+        if conflicts > 0 {
+            return Err(refuse(plan, conflicts).into());
         }
-        Ok(!self.dry_run)
+        if self.dry_run {
+            return Ok(false);
+        }
+        workspace.carry_out(plan)?;
+        for step in &plan.steps {
+            let calm = step.action.reason().is_none() && step.action != Action::Overwrite;
+            show(
+                step,
+                |verb, what| if calm { ui.status(verb, what) } else { ui.attention(verb, what) },
+            );
+        }
+        Ok(true)
     }
 }
 
-fn describe(step: &Step) -> String {
-    match step.action.reason() {
+fn show(step: &Step, print: impl Fn(&str, String)) {
+    let what = match step.action.reason() {
+        _ if step.action == Action::Identical => return,
         Some(why) => format!("{} ({why})", step.path),
         None => step.path.clone(),
+    };
+    print(step.action.verb(), what);
+}
+
+fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
+    let (files, verb, them) =
+        if conflicts == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
+    let refusal =
+        Refusal::conflict(format!("{conflicts} {files} {verb} in the way, nothing was written"));
+    if plan.conflicts().all(|step| step.action.can_be_marked()) {
+        refusal.hint(format!("merge {them} by hand between markers with `--conflicts inline`, or overwrite {them} with `--force`"))
+    } else {
+        refusal.hint(format!("move {them} away, or overwrite {them} with `--force`"))
     }
 }

@@ -210,6 +210,11 @@ impl Cluster {
         self.folder.join("kwok")
     }
 
+    /// Where kubectl caches what the cluster's API server knows.
+    fn kubectl_cache(&self) -> PathBuf {
+        self.folder.join("kubectl")
+    }
+
     /// Where kwokctl keeps the cluster.
     fn home(&self) -> PathBuf {
         self.workdir().join("clusters").join(&self.name)

@@ -47,15 +47,15 @@ pub fn kill(bin: &Path, config: &Path) -> Result<()> {
     end(ours, |pid| kill_process(pid, Signal::KILL))
 }
 
-/// Ends every `go build` that writes into `bin`, with its compilers: they share a process group.
+/// Kills every `go build` that writes into `bin`, with its compilers: they share a process group.
 ///
 /// # Errors
 /// When one of them is still there after ten seconds.
 pub fn end_builds(bin: &Path) -> Result<()> {
     let target = format!(" -o {}/.", bin.display());
     let ours = |command: &str| command.contains(" build ") && command.contains(&target);
-    // SIGINT lets the Go tool remove its temporary folder.
-    end(ours, |pid| kill_process_group(pid, Signal::INT))
+    // A gentler signal may be one that the killed opctl, and so the Go tool, was started to ignore.
+    end(ours, |pid| kill_process_group(pid, Signal::KILL))
 }
 
 fn end(ours: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {

@@ -104,8 +104,8 @@ impl Project {
         };
         if self.namespaced && !namespaced {
             return Err(Refusal::usage(
-                "`--namespaced` is `false`: this project was made with `opctl init --namespaced`, its operator may only read \
-                 its own namespace and cannot see objects of a cluster-scoped kind",
+                "`--namespaced` is `false`: the operator of a namespaced project may only read its own namespace and cannot \
+                 see objects of a cluster-scoped kind",
             )
             .hint("leave out `--namespaced=false`"));
         }

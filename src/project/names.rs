@@ -54,7 +54,22 @@ pub fn domain(name: &str) -> Result<(), Invalid> {
 
 /// An API group without its domain: a DNS-1123 subdomain.
 pub fn group(name: &str) -> Result<(), Invalid> {
-    judge(name, |name| against_subdomain("group", name), subdomain_of)
+    judge(
+        name,
+        |name| against_subdomain("group", name).or_else(|| against_long(name)),
+        subdomain_of,
+    )
+}
+
+/// Every file of the group carries its name, besides a version, a kind and a plural.
+fn against_long(group: &str) -> Option<String> {
+    (group.len() > LABEL).then(|| {
+        format!(
+            "a group, without the domain, has at most {LABEL} characters, this one has {}: modules and files \
+             are named by it",
+            group.len()
+        )
+    })
 }
 
 /// The full name of an API group: `<group>.<domain>`.
@@ -121,6 +136,10 @@ fn against_kind(name: &str) -> Option<String> {
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if name == "Self" {
         Some("`Self` is a word of Rust that no type can be named".to_owned())
+    } else if SHADOWING.contains(&name) {
+        Some(format!(
+            "a type `{name}` would shadow the one that the generated API file needs itself"
+        ))
     } else if !camel {
         Some("a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter".to_owned())
     } else if name.len() > KIND {
@@ -187,6 +206,9 @@ pub fn owner(name: &str) -> Result<(), Invalid> {
     if one_line { Ok(()) } else { Err(Invalid::new("the copyright holder is one line of text")) }
 }
 
+/// What the generated API types are made of; they live in one module with the type of the kind.
+const SHADOWING: &[&str] = &["Default", "Deserialize", "Option", "Serialize", "String", "Vec"];
+
 /// How a name appears in Rust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
@@ -225,8 +247,9 @@ impl Module {
     }
 }
 
-/// Words that no raw identifier can be, and the one that would be the file of the module above.
-const UNRAWABLE: &[&str] = &["crate", "mod", "self", "super"];
+/// Words that no raw identifier can be, the one that would be the file of the module above, and the
+/// crate that the modules above import from.
+const UNRAWABLE: &[&str] = &["crate", "k8s_openapi", "mod", "self", "super"];
 
 /// The strict and the reserved keywords of the 2024 edition.
 const KEYWORDS: &[&str] = &[
@@ -252,8 +275,18 @@ mod tests {
         {
             assert_eq!(kind(good), Ok(()), "{good}");
         }
-        for bad in ["", "foo", "Foo-Bar", "Foo_Bar", "Self", "1Foo", "Föö", "Foo ", &"A".repeat(60)]
-        {
+        for bad in [
+            "",
+            "foo",
+            "Foo-Bar",
+            "Foo_Bar",
+            "Self",
+            "Option",
+            "1Foo",
+            "Föö",
+            "Foo ",
+            &"A".repeat(60),
+        ] {
             assert!(kind(bad).is_err(), "{bad}");
         }
         assert_eq!(instead(kind("foo")).as_deref(), Some("Foo"));
@@ -263,10 +296,10 @@ mod tests {
 
     #[test]
     fn groups_and_domains() {
-        for good in ["cache", "a.b", "1password", "a--b", "x", &"a".repeat(253)] {
+        for good in ["cache", "a.b", "1password", "a--b", "x", &"a".repeat(63)] {
             assert_eq!(group(good), Ok(()), "{good}");
         }
-        for bad in ["", ".", "a..b", "-a", "a-", "A", "a_b", "a.b-", "ä", &"a".repeat(254)] {
+        for bad in ["", ".", "a..b", "-a", "a-", "A", "a_b", "a.b-", "ä", &"a".repeat(64)] {
             assert!(group(bad).is_err(), "{bad}");
         }
         assert_eq!(instead(group("My_Group")).as_deref(), Some("my-group"));

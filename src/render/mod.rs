@@ -41,6 +41,7 @@ impl Rendered {
 
 /// The longest name of a file that Linux and macOS take, in bytes.
 const FILE_NAME: usize = 255;
+const LOCK: &str = "Cargo.lock";
 
 /// Renders models with one template set. Templates are parsed when they are first used.
 pub struct Renderer {
@@ -98,6 +99,9 @@ impl Renderer {
         let mut tree = Tree::new();
         for job in &jobs {
             let text = self.run(job, &resources)?;
+            if job.path == LOCK {
+                check_package(&text, &project.project_name)?;
+            }
             tree.insert(job.path.clone(), Rendered { text, class: job.file.class });
         }
         Ok(tree)
@@ -205,7 +209,7 @@ impl Renderer {
         }
         let text = self.render_one(&job.template, &context)?;
         Ok(match job.path.as_str() {
-            "Cargo.lock" => lock::sorted(&text),
+            LOCK => lock::sorted(&text),
             path if path.ends_with(".rs") => rustfmt::tidy(&text),
             _ => text,
         })
@@ -244,6 +248,17 @@ impl Renderer {
             .filter(|name| self.set.source(name).is_some())
             .collect();
         self.parse(names.iter().map(String::as_str))
+    }
+}
+
+/// cargo tells packages of one name apart by writing the lock file in another way.
+fn check_package(lock: &str, name: &str) -> Result<(), Refusal> {
+    match lock::names(lock).filter(|package| *package == name).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Refusal::usage(format!(
+            "the project name `{name}` is that of a package which the project needs"
+        ))
+        .hint("choose another name with `--project-name`")),
     }
 }
 

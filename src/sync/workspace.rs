@@ -44,6 +44,7 @@ impl Workspace {
     pub fn at(folder: &Path) -> Result<Self> {
         let disk = Disk::new(folder)?;
         let lock = lock(disk.root())?;
+        commit::clean_up(&disk, &mut FileSystem)?;
         let current = match disk.read(project::FILE)?.contents {
             Some(bytes) => {
                 let text = String::from_utf8(bytes)
@@ -72,7 +73,14 @@ impl Workspace {
         };
         let theirs = renderer.render(new)?;
         let mut plan = Plan::new(&base, &theirs, &self.disk, options)?;
-        plan.steps.push(self.project_step(new)?);
+        let mut project = self.project_step(new)?;
+        if project.contents.is_none()
+            && let Some(current) = self.current.as_ref().filter(|_| !plan.is_empty())
+        {
+            // It is written again, because it is what a commit begins and ends with.
+            project.contents = Some(current.text.clone().into_bytes());
+        }
+        plan.steps.push(project);
         Ok(plan)
     }
 
@@ -96,7 +104,14 @@ impl Workspace {
         };
         let place = self.disk.read(project::FILE)?.place;
         let contents = contents.map(String::into_bytes);
-        Ok(Step { path: project::FILE.to_owned(), action, place, contents, executable: false })
+        Ok(Step {
+            path: project::FILE.to_owned(),
+            action,
+            place,
+            contents,
+            receipt: None,
+            executable: false,
+        })
     }
 
     /// Carries a plan out.
