@@ -130,6 +130,8 @@ impl Drop for Project<'_> {
             eprintln!("the project is kept: {}", self.folder.display());
         } else {
             fs::remove_dir_all(&self.folder).unwrap();
+            // The parent stays as long as it holds a project of a test that failed.
+            let _ = self.folder.parent().map(fs::remove_dir);
         }
     }
 }

@@ -2,11 +2,13 @@
 //! and accepted by the API server.
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::machine::{Machine, processes, target};
 use crate::memcached::settled;
 use crate::project::Project;
+use crate::wait::timed;
 
 const MEMCACHED: &str = "--group cache --version v1alpha1 --kind Memcached";
 
@@ -46,7 +48,8 @@ fn the_memcached_project_is_clean() {
     let machine = Machine::new();
     let project = Project::init(&machine, "memcached-operator", &[]);
     project.api(MEMCACHED);
-    is_clean(&machine, &project);
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
 }
 
 #[test]
@@ -65,7 +68,8 @@ fn a_project_of_hostile_and_long_names_is_clean() {
             "--group {group} --version v65535alpha65535 --kind {kind} --recipe {recipe}"
         ));
     }
-    is_clean(&machine, &project);
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
 }
 
 #[test]
@@ -73,7 +77,8 @@ fn a_namespaced_project_needs_no_cluster_role() {
     let machine = Machine::new();
     let project = Project::init(&machine, "namespaced-operator", &["--namespaced"]);
     project.api(MEMCACHED);
-    is_clean(&machine, &project);
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
     let role = project.read("config/rbac/role.yaml");
     assert!(role.contains("kind: Role\n"), "{role}");
 
@@ -96,25 +101,28 @@ fn a_project_without_an_api_runs() {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     assert_eq!(operator.wait().code(), Some(0), "make passes on how the operator ends");
     assert!(operator.log().contains("stopping on SIGTERM"));
-    assert_eq!(machine.processes(), [], "the cluster goes with the command that started it");
+    assert_eq!(machine.status("opctl")["running"], json!(false), "its cluster goes with it");
 }
 
-/// Checks all that a project promises before it runs. None of it may change a file.
-fn is_clean(machine: &Machine, project: &Project) {
+/// Checks all that a project promises before it runs; none of it may change a file. Returns the
+/// cluster on which this was done.
+fn is_clean(machine: &Machine, project: &Project) -> Cluster {
     // The one on which `make test` runs. Started here, it stays for the rest.
     let cluster = Cluster::start(machine, "test");
     let before = project.snapshot();
-    project.make("lint");
-    project.make("manifests");
-    project.assert_unchanged(&before, "make manifests");
-    project.make("test");
-
+    for target in ["lint", "manifests", "test"] {
+        timed(&format!("make {target} in {}", project.name()), || project.make(target));
+        project.assert_unchanged(&before, &format!("make {target}"));
+    }
     // A dry run cannot see a namespace that it would only make.
     cluster.ok(&["create", "namespace", &format!("{}-system", project.name())]);
     accepts(&cluster, project, "config/default");
-    project.make_on(&cluster, "install");
-    accepts(&cluster, project, "config/samples");
-    project.assert_unchanged(&before, "checking the project");
+    cluster
+}
+
+fn takes_samples(cluster: &Cluster, project: &Project) {
+    project.make_on(cluster, "install");
+    accepts(cluster, project, "config/samples");
 }
 
 /// The API server would take the manifests, and has nothing to say about them.
