@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::error::Refusal;
-use crate::sync::{Action, Conflicts, Options, Plan, Step, Workspace};
+use crate::sync::{Action, Conflicts, Options, Plan, Reason, Step, Workspace};
 use crate::ui::Ui;
 
 /// The flags of every command that changes a project.
@@ -66,13 +66,24 @@ fn show(step: &Step, print: impl Fn(&str, String)) {
 }
 
 fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
-    let (files, verb, them) =
-        if conflicts == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
-    let refusal =
-        Refusal::conflict(format!("{conflicts} {files} {verb} in the way, nothing was written"));
-    if plan.conflicts().all(|step| step.action.can_be_marked()) {
-        refusal.hint(format!("merge {them} by hand between markers with `--conflicts inline`, or overwrite {them} with `--force`"))
+    let (conflicts, them) = if conflicts == 1 {
+        ("a conflict".to_owned(), "it")
     } else {
-        refusal.hint(format!("move {them} away, or overwrite {them} with `--force`"))
+        (format!("{conflicts} conflicts"), "them")
+    };
+    let what = format!("{conflicts}, nothing was written");
+    // Only edits that meet a change are for the user to resolve; other files are merely in the way.
+    let in_the_way = |step: &Step| step.action == Action::Conflict(Reason::Exists);
+    let refusal = if plan.conflicts().all(in_the_way) {
+        Refusal::failure(what)
+    } else {
+        Refusal::conflict(what)
+    };
+    if plan.conflicts().all(|step| step.action.can_be_marked()) {
+        refusal.hint(format!(
+            "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"
+        ))
+    } else {
+        refusal.hint("move what is in the way to another place, or overwrite it with `--force`")
     }
 }

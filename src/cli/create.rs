@@ -25,6 +25,9 @@ pub enum Create {
 /// Add a kind, or a version of one, with its controller
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]"
+)]
+#[command(
     after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
 )]
 pub struct Api {

@@ -379,6 +379,7 @@ impl<'a> Subject<'a> {
 /// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
 /// serde-saphyr writes, because that is what writes YAML in the generated project.
 fn yaml(text: &str) -> String {
-    let scalar = serde_saphyr::to_string(&text).unwrap_or_default();
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: 253 };
+    let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
 }

@@ -144,15 +144,15 @@ impl Plan {
         let ours = disk.read(path)?;
         let (mut action, mut contents) = decide(base, ours.contents.as_deref(), theirs, options);
         let mut receipt = None;
-        if let (Action::Merge | Action::Mark | Action::Conflict(_), Some(base), Some(theirs)) =
-            (action, base, theirs)
-        {
+        if let (Some(base), Some(theirs), Some(ours)) = (base, theirs, &ours.contents) {
             let name = names::receipt(path, &base.text, &theirs.text);
-            // A command that was killed before it came to PROJECT has done this already.
-            if disk.read(&name)?.contents.is_some_and(|merged| Some(merged) == ours.contents) {
+            // A command that was killed before it came to PROJECT has done this merge already.
+            let done = disk.read(&name)?.contents.is_some_and(|merged| merged == *ours);
+            if done {
                 (action, contents) = (Action::Identical, None);
             }
-            receipt = contents.is_some().then(|| disk.root().join(name));
+            let merges = matches!(action, Action::Merge | Action::Mark);
+            receipt = (done || merges).then(|| disk.root().join(name));
         }
         let executable = theirs.is_some_and(Rendered::is_executable);
         Ok(Step { path: path.to_owned(), action, place: ours.place, contents, receipt, executable })
