@@ -51,7 +51,8 @@ impl Machine {
         command.env("OPCTL_CACHE_DIR", cache());
         command.env("HOME", self.home()).env("OPCTL_STATE_DIR", self.state());
         command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
-        command.env("TERM", "dumb");
+        // Every file of a project is new: there is nothing to gain, and gigabytes to lose.
+        command.env("CARGO_INCREMENTAL", "0").env("TERM", "dumb");
         command
     }
 
