@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::error::Refusal;
-use crate::sync::{Action, Conflicts, Options, Plan, Step, Workspace};
+use crate::sync::{Action, Conflicts, Options, Plan, Reason, Step, Workspace};
 use crate::ui::Ui;
 
 /// The flags of every command that changes a project.
@@ -24,35 +24,66 @@ impl Flags {
     }
 
     /// Shows a plan and carries it out. Returns whether it did.
+    ///
+    /// # Errors
+    /// If there are conflicts, and if a file cannot be written.
     pub fn carry_out(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
-        let steps = plan.steps.iter().filter(|step| step.action != Action::Identical);
-        if plan.conflicts().next().is_some() {
+        let conflicts = plan.conflicts().count();
+        if self.dry_run {
+            for step in &plan.steps {
+                show(step, |verb, what| ui.data(format!("{verb:>12} {what}")));
+            }
+        } else if conflicts > 0 {
             for step in plan.conflicts() {
-                ui.attention(step.action.verb(), describe(step));
-            }
-            return Err(Refusal::conflict("nothing was written: files are in the way")
-                .hint("move them away, or run the command with `--force` to overwrite them")
-                .into());
-        }
-        for step in steps {
-            if self.dry_run {
-                ui.data(format!("{:>12} {}", step.action.verb(), describe(step)));
-            } else if step.action.reason().is_some() || step.action == Action::Overwrite {
-                ui.attention(step.action.verb(), describe(step));
-            } else {
-                ui.status(step.action.verb(), describe(step));
+                show(step, |verb, what| ui.attention(verb, what));
             }
         }
-        if !self.dry_run {
-            workspace.carry_out(plan)?;
+        if conflicts > 0 {
+            return Err(refuse(plan, conflicts).into());
         }
-        Ok(!self.dry_run)
+        if self.dry_run {
+            return Ok(false);
+        }
+        workspace.carry_out(plan)?;
+        for step in &plan.steps {
+            let calm = step.action.reason().is_none() && step.action != Action::Overwrite;
+            show(
+                step,
+                |verb, what| if calm { ui.status(verb, what) } else { ui.attention(verb, what) },
+            );
+        }
+        Ok(true)
     }
 }
 
-fn describe(step: &Step) -> String {
-    match step.action.reason() {
+fn show(step: &Step, print: impl Fn(&str, String)) {
+    let what = match step.action.reason() {
+        _ if step.action == Action::Identical => return,
         Some(why) => format!("{} ({why})", step.path),
         None => step.path.clone(),
+    };
+    print(step.action.verb(), what);
+}
+
+fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
+    let (conflicts, them) = if conflicts == 1 {
+        ("a conflict".to_owned(), "it")
+    } else {
+        (format!("{conflicts} conflicts"), "them")
+    };
+    let what = format!("{conflicts}, nothing was written");
+    // Only edits that meet a change are for the user to resolve; other files are merely in the way.
+    let in_the_way = |step: &Step| step.action == Action::Conflict(Reason::Exists);
+    let refusal = if plan.conflicts().all(in_the_way) {
+        Refusal::failure(what)
+    } else {
+        Refusal::conflict(what)
+    };
+    if plan.conflicts().all(|step| step.action.can_be_marked()) {
+        refusal.hint(format!(
+            "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"
+        ))
+    } else {
+        refusal.hint("move what is in the way to another place, or overwrite it with `--force`")
     }
 }

@@ -7,7 +7,8 @@ use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
 use crate::error::Refusal;
-use crate::project::{Answers, ApiRequest};
+use crate::project::names::Module;
+use crate::project::{Answers, ApiRequest, NewApi, Project};
 use crate::render::Set;
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
@@ -24,18 +25,21 @@ pub enum Create {
 /// Add a kind, or a version of one, with its controller
 #[derive(Debug, clap::Args)]
 #[command(
+    override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]"
+)]
+#[command(
     after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
 )]
 pub struct Api {
     /// The API group, without the project's domain
-    #[arg(long, required_unless_present = "list_recipes", default_value = "")]
-    group: String,
+    #[arg(long, required_unless_present = "list_recipes")]
+    group: Option<String>,
     /// The version, such as v1alpha1
-    #[arg(long, required_unless_present = "list_recipes", default_value = "")]
-    version: String,
+    #[arg(long, required_unless_present = "list_recipes")]
+    version: Option<String>,
     /// The kind, such as Memcached
-    #[arg(long, required_unless_present = "list_recipes", default_value = "")]
-    kind: String,
+    #[arg(long, required_unless_present = "list_recipes")]
+    kind: Option<String>,
     /// The plural of the kind [default: by the rules of English]
     #[arg(long)]
     plural: Option<String>,
@@ -64,38 +68,17 @@ pub struct Api {
 impl Api {
     pub fn run(self, ui: Ui) -> Result<()> {
         if self.list_recipes {
-            for recipe in Set::current().recipes()? {
-                ui.data(format!("{:<16} {}", recipe.name, recipe.summary));
-            }
-            return Ok(());
+            return list_recipes(ui);
         }
         let folder = env::current_dir().context("cannot tell the current folder")?;
         let workspace = Workspace::open(&folder)?;
-        let project = workspace.project().context("no PROJECT")?;
-        let request = ApiRequest {
-            group: self.group,
-            version: self.version,
-            kind: self.kind,
-            plural: self.plural,
-            namespaced: self.namespaced,
-            force: self.flags.force,
-        };
+        let project = workspace.project().context("there is no PROJECT")?;
+        let request = self.request();
         let new = project.check_api(&request)?;
-        let set = Set::of(&project.cli_version)?;
-        let recipe = match self.recipe {
-            Some(name) => known_recipe(set, name)?,
-            None => set.default_recipe(&request.kind)?,
-        };
-        let answers = Answers {
-            resource: self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true)),
-            controller: match self.controller {
-                None if new.has_controller() => false,
-                None => ui.confirm("Create the controller?", true),
-                Some(answer) => answer,
-            },
-            recipe,
-        };
+        let answers = self.answers(&new, project, ui)?;
         let with = project.with_api(&new, &request, &answers)?;
+
+        // With --force the files are written as if the API were new, so the base is a project without it.
         let base = if new.exists() && request.force {
             project.without_api(&request)
         } else {
@@ -103,16 +86,65 @@ impl Api {
         };
         let plan = workspace.plan(Some(&base), &with, self.flags.options(self.conflicts))?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
-            ui.note("Next: make manifests");
+            say_what_is_next(&with, &request, ui);
         }
         Ok(())
     }
+
+    fn request(&self) -> ApiRequest {
+        ApiRequest {
+            group: self.group.clone().unwrap_or_default(),
+            version: self.version.clone().unwrap_or_default(),
+            kind: self.kind.clone().unwrap_or_default(),
+            plural: self.plural.clone(),
+            namespaced: self.namespaced,
+            force: self.flags.force,
+        }
+    }
+
+    /// Asks what the flags leave open.
+    fn answers(&self, new: &NewApi, project: &Project, ui: Ui) -> Result<Answers> {
+        let set = Set::of(&project.cli_version);
+        let recipe = match &self.recipe {
+            Some(name) => known_recipe(set, name)?,
+            None => set.default_recipe(self.kind.as_deref().unwrap_or_default())?,
+        };
+        set.recipe(&recipe)?.check_scope(self.namespaced.unwrap_or(true))?;
+        let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
+        let controller = match self.controller {
+            _ if new.has_controller() => false,
+            Some(answer) => answer,
+            None => ui.confirm("Create the controller?", true),
+        };
+        Ok(Answers { resource, controller, recipe })
+    }
 }
 
-fn known_recipe(set: &Set, name: String) -> Result<String> {
+fn list_recipes(ui: Ui) -> Result<()> {
+    for recipe in Set::current().recipes()? {
+        ui.data(format!("{:<16} {}", recipe.name, recipe.summary));
+    }
+    Ok(())
+}
+
+fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {
+    let ApiRequest { group, version, kind, .. } = request;
+    let of_kind = || project.versions(group, kind);
+    if let Some(storage) = project.storage(group, kind).filter(|_| of_kind().count() > 1) {
+        let controller =
+            if of_kind().any(|r| r.controller) { ", and its controller works with it" } else { "" };
+        ui.note(format!("{kind} is stored as {}{controller}", storage.version));
+    }
+    let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
+    ui.note(format!(
+        "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
+    ));
+}
+
+fn known_recipe(set: &Set, name: &str) -> Result<String> {
     let known: Vec<String> = set.recipes()?.into_iter().map(|recipe| recipe.name).collect();
-    match known.contains(&name) {
-        true => Ok(name),
+    match known.iter().any(|known| known == name) {
+        true => Ok(name.to_owned()),
         false => Err(Refusal::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
             .hint(format!("use one of {}", known.join(", ")))
             .into()),

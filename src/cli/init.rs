@@ -7,23 +7,27 @@ use anyhow::{Context, Result};
 
 use super::change::Flags;
 use crate::error::Refusal;
-use crate::project::{License, Project, names, refuse_flag};
+use crate::project::names::{self, Invalid};
+use crate::project::{License, Project, Settings, refuse_flag};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
 
 /// Create a project in the current folder
+///
+/// With --force, in a folder that holds a project: write its files again, over the edits in them.
+/// What is not said by a flag stays as it is, and so do the project's APIs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl init --domain example.com")]
 pub struct Args {
-    /// What the API groups of the project end with
-    #[arg(long, default_value = "my.domain")]
-    domain: String,
+    /// What the API groups of the project end with [default: my.domain]
+    #[arg(long)]
+    domain: Option<String>,
     /// The name of the project [default: the folder's name]
     #[arg(long, value_name = "NAME")]
     project_name: Option<String>,
-    /// The license of the project
-    #[arg(long, value_enum, default_value_t)]
-    license: License,
+    /// The license of the project [default: apache2]
+    #[arg(long, value_enum)]
+    license: Option<License>,
     /// Who holds the copyright [default: The <NAME> Authors]
     #[arg(long)]
     owner: Option<String>,
@@ -36,32 +40,47 @@ pub struct Args {
 
 impl Args {
     pub fn run(self, ui: Ui) -> Result<()> {
+        self.check()?;
         let folder = env::current_dir().context("cannot tell the current folder")?;
-        refuse_flag("--domain", &self.domain, names::domain(&self.domain))?;
-        let name = match self.project_name {
-            Some(name) => name,
-            None => name_of(&folder)?,
-        };
-        refuse_flag("--project-name", &name, names::project_name(&name))?;
-        if let Some(owner) = &self.owner {
-            refuse_flag("--owner", owner, names::owner(owner))?;
-        }
-        let project = Project::new(name, self.domain, self.license, self.owner, self.namespaced);
-
         let workspace = Workspace::at(&folder)?;
-        if workspace.project().is_some() && !self.flags.force {
-            return Err(Refusal::failure("this folder holds a project already")
-                .hint("add to it with `opctl create api`, or start it anew with `--force`")
-                .into());
-        }
+        let start = match (workspace.project(), &self.project_name) {
+            (Some(project), _) if self.flags.force => project.clone(),
+            (Some(_), _) => {
+                return Err(Refusal::failure("this folder holds a project already")
+                    .hint("add to it with `opctl create api`, or write its files again with `--force`")
+                    .into());
+            }
+            (None, Some(name)) => Project::new(name.clone()),
+            (None, None) => Project::new(name_of(&folder)?),
+        };
+        let project = start.with(Settings {
+            name: self.project_name,
+            domain: self.domain,
+            license: self.license,
+            owner: self.owner,
+            namespaced: self.namespaced,
+        })?;
         let plan = workspace.plan(None, &project, self.flags.options(Conflicts::Stop))?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
             ui.note("Next: opctl create api --group cache --version v1alpha1 --kind Memcached");
         }
         Ok(())
     }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let check = |flag: &str, value: &Option<String>, check: fn(&str) -> Result<(), Invalid>| {
+            match value {
+                Some(value) => refuse_flag(flag, value, check(value)),
+                None => Ok(()),
+            }
+        };
+        check("--domain", &self.domain, names::domain)?;
+        check("--project-name", &self.project_name, names::project_name)?;
+        check("--owner", &self.owner, names::owner)
+    }
 }
 
+/// The project name that a folder gives.
 fn name_of(folder: &Path) -> Result<String, Refusal> {
     let text = folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let name = names::project_name_of(&text);

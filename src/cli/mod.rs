@@ -22,7 +22,7 @@ use crate::ui::Ui;
 )]
 struct Cli {
     /// Print only data and errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 1000)]
     quiet: bool,
     #[command(subcommand)]
     command: Command,

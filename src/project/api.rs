@@ -61,7 +61,10 @@ impl Project {
         let checked = NewApi {
             exists: existing.is_some_and(|r| r.api.is_some()),
             has_controller: self.versions(group, kind).any(|r| r.controller),
-            resource: existing.cloned().unwrap_or(resource),
+            resource: match existing.cloned() {
+                Some(existing) => Resource { api: existing.api.or(resource.api), ..existing },
+                None => resource,
+            },
         };
         if existing.is_none() {
             let mut with = self.clone();
@@ -104,8 +107,8 @@ impl Project {
         };
         if self.namespaced && !namespaced {
             return Err(Refusal::usage(
-                "`--namespaced` is `false`: this project was made with `opctl init --namespaced`, its operator may only read \
-                 its own namespace and cannot see objects of a cluster-scoped kind",
+                "`--namespaced` is `false`: the operator of a namespaced project may only read its own namespace and cannot \
+                 see objects of a cluster-scoped kind",
             )
             .hint("leave out `--namespaced=false`"));
         }

@@ -31,7 +31,21 @@ impl Project {
                 )));
             }
         }
-        self.check_claims().map_err(|clash| damaged(clash.to_string()))
+        let damage = |refusal: Refusal| damaged(refusal.to_string());
+        self.check_scopes().map_err(damage)?;
+        self.check_claims().map_err(damage)
+    }
+
+    /// Refuses kinds that the operator could not see.
+    pub(super) fn check_scopes(&self) -> Result<(), Refusal> {
+        match self.resources.iter().find(|r| self.namespaced && r.api.is_some() && !r.namespaced())
+        {
+            Some(r) => Err(Refusal::usage(format!(
+                "{} is cluster-scoped: the operator of a namespaced project may only read its own namespace",
+                r.title()
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses two resources that claim the same name at the API server or in the Rust code.

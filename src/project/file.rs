@@ -86,13 +86,8 @@ fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
             "opctl works on projects that `opctl init` made: run it in a folder of its own",
         ));
     }
-    if let Some(Value::String(made_by)) = fields.get("cliVersion")
-        && newer(made_by)
-    {
-        return Err(Refusal::failure(format!(
-            "this project was made by opctl {made_by}, this is opctl {VERSION}"
-        ))
-        .hint("update opctl: `cargo install opctl`"));
+    if let Some(Value::String(made_by)) = fields.get("cliVersion") {
+        check_version(made_by)?;
     }
     match fields.get("version") {
         Some(Value::String(version)) if version == FORMAT => Ok(()),
@@ -112,10 +107,19 @@ fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a version is greater than this program's.
-fn newer(version: &str) -> bool {
-    match (semver::Version::parse(version), semver::Version::parse(VERSION)) {
-        (Ok(theirs), Ok(ours)) => theirs > ours,
-        _ => false,
+/// Refuses the projects of a newer opctl: its templates are not known here.
+fn check_version(made_by: &str) -> Result<(), Refusal> {
+    let parse = |version: &str| semver::Version::parse(version).ok();
+    match (parse(made_by), parse(VERSION)) {
+        (Some(theirs), Some(ours)) if theirs <= ours => Ok(()),
+        (Some(_), _) => Err(Refusal::failure(format!(
+            "this project was made by opctl {made_by}, this is opctl {VERSION}"
+        ))
+        .hint("update opctl: `cargo install opctl`")),
+        (None, _) => {
+            Err(refuse(format!("`cliVersion` is `{made_by}`, which is no version")).hint(format!(
+                "write the version of opctl that made the project, such as `cliVersion: {VERSION}`"
+            )))
+        }
     }
 }

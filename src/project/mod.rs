@@ -16,12 +16,16 @@ use serde_yaml::Mapping;
 pub use api::{Answers, ApiRequest, NewApi, refuse_flag};
 use version::ApiVersion;
 
+use crate::error::Refusal;
+
 /// The file that holds the model, at the root of a project.
 pub const FILE: &str = "PROJECT";
 /// The entry of `layout` and of `plugins` that says that a project is one of ours.
 pub const LAYOUT: &str = "rust.opctl/v1";
 /// The version of the format of `PROJECT`.
 const FORMAT: &str = "3";
+/// What API groups end with unless the user says otherwise.
+pub const DEFAULT_DOMAIN: &str = "my.domain";
 /// This program's version, which is also that of its newest template set.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -81,6 +85,21 @@ struct Choice {
     unknown: Mapping,
 }
 
+/// What `init` asks; nothing leaves it as it is.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The name of the project.
+    pub name: Option<String>,
+    /// What its API groups end with.
+    pub domain: Option<String>,
+    /// Its license.
+    pub license: Option<License>,
+    /// Who holds the copyright.
+    pub owner: Option<String>,
+    /// Whether the operator is to watch one namespace only.
+    pub namespaced: bool,
+}
+
 /// The license of the generated project.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -136,27 +155,40 @@ fn is_false(value: &bool) -> bool {
 
 impl Project {
     /// A project without resources, made by this program.
-    pub fn new(
-        name: String,
-        domain: String,
-        license: License,
-        owner: Option<String>,
-        namespaced: bool,
-    ) -> Self {
+    pub fn new(name: String) -> Self {
         Self {
             cli_version: VERSION.to_owned(),
-            domain,
+            domain: DEFAULT_DOMAIN.to_owned(),
             layout: vec![LAYOUT.to_owned()],
-            namespaced,
-            plugins: Plugins {
-                own: Options { license, owner, ..Options::default() },
-                unknown: Mapping::new(),
-            },
+            namespaced: false,
+            plugins: Plugins::default(),
             project_name: name,
             resources: Vec::new(),
             version: FORMAT.to_owned(),
             unknown: Mapping::new(),
         }
+    }
+
+    /// The project with other settings, to be made by this program.
+    ///
+    /// # Errors
+    /// If the resources do not go with the settings.
+    pub fn with(&self, settings: Settings) -> Result<Self, Refusal> {
+        let mut project = self.clone();
+        VERSION.clone_into(&mut project.cli_version);
+        project.project_name = settings.name.unwrap_or(project.project_name);
+        project.domain = settings.domain.unwrap_or(project.domain);
+        project.namespaced |= settings.namespaced;
+        project.plugins.own.license = settings.license.unwrap_or(project.plugins.own.license);
+        project.plugins.own.owner = settings.owner.or(project.plugins.own.owner);
+        for domain in project.resources.iter_mut().map(|r| &mut r.domain) {
+            domain.clone_from(&project.domain);
+        }
+        for domain in project.plugins.own.resources.iter_mut().map(|choice| &mut choice.domain) {
+            domain.clone_from(&project.domain);
+        }
+        project.check_scopes()?;
+        Ok(project)
     }
 
     /// The license of the generated project.

@@ -1,26 +1,55 @@
 //! The plural of a kind, as Kubernetes' own kinds and kubebuilder's users know it.
 
-/// Where the word rules of English differ from the habits of Kubernetes.
+/// Where the dictionary differs from the habits of Kubernetes.
 const HABITS: &[(&str, &str)] = &[
     ("agenda", "agendas"),
     ("firmware", "firmwares"),
     ("hardware", "hardwares"),
-    ("health", "healths"),
-    ("mail", "mails"),
     ("medium", "media"),
     ("schema", "schemas"),
     ("software", "softwares"),
-    ("traffic", "traffics"),
     ("virus", "viruses"),
+];
+
+/// Words that end in these letters take an `s`, as kubebuilder has it also where English knows no
+/// plural (`mails`, `traffics`).
+const PLAIN: &[char] = &['b', 'c', 'd', 'g', 'k', 'l', 'n', 'p', 'r', 't', 'w'];
+
+/// The ends of those that do not.
+const NOT_PLAIN: &[&str] = &[
+    "aircraft",
+    "automaton",
+    "bison",
+    "child",
+    "children",
+    "criterion",
+    "deer",
+    "equipment",
+    "foot",
+    "hedron",
+    "information",
+    "man",
+    "men",
+    "person",
+    "phenomenon",
+    "salmon",
+    "sheep",
+    "shrimp",
+    "swine",
+    "trout",
 ];
 
 /// The plural that a kind gets unless the user names another.
 pub fn default(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
-    match HABITS.iter().find(|(singular, _)| *singular == word) {
-        Some((_, plural)) => (*plural).to_owned(),
-        None => pluralizer::pluralize(&word, 2, false),
+    if let Some((_, plural)) = HABITS.iter().find(|(singular, _)| *singular == word) {
+        return (*plural).to_owned();
     }
+    // The dictionary takes longer to load than the rest of the command to run, and most kinds do without.
+    if word.ends_with(PLAIN) && !NOT_PLAIN.iter().any(|end| word.ends_with(end)) {
+        return regular(kind);
+    }
+    pluralizer::pluralize(&word, 2, false)
 }
 
 /// The plural that `PROJECT` leaves out. This rule is frozen: a project must not change its meaning
@@ -79,6 +108,21 @@ mod tests {
             ("WebServer", "webservers"),
             ("PostgresCluster", "postgresclusters"),
             ("Prometheus", "prometheuses"),
+            ("Subscription", "subscriptions"),
+            ("Token", "tokens"),
+            ("Mail", "mails"),
+            ("Traffic", "traffics"),
+            ("WorkPlan", "workplans"),
+            ("Person", "people"),
+            ("Child", "children"),
+            ("Deer", "deer"),
+            ("Virus", "viruses"),
+            ("ConfigMap", "configmaps"),
+            ("Album", "albums"),
+            ("Quorum", "quora"),
+            ("Checksum", "checksums"),
+            ("Chef", "chefs"),
+            ("Proof", "proofs"),
         ] {
             assert_eq!(default(kind), plural, "{kind}");
         }

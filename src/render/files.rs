@@ -1,5 +1,7 @@
 //! The table of all files that a project has: which template makes them, for what, and whose they are.
 
+use crate::project::License;
+
 /// Whose a generated file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -17,7 +19,7 @@ pub enum For {
     /// The project.
     Project,
     /// The project, with one license.
-    License(&'static str),
+    License(License),
     /// Each group.
     Group,
     /// Each group with a controller.
@@ -26,6 +28,8 @@ pub enum For {
     Version,
     /// Each kind: its storage version.
     Kind,
+    /// Each kind, with the items of `spec.versions` of its CRD.
+    Crd,
     /// Each kind with a controller: its storage version.
     Controller,
     /// Each version of each kind.
@@ -65,15 +69,15 @@ pub const FILES: &[File] = &[
     project!(Derived, "Cargo.lock"),
     project!(Seeded, "Cargo.toml"),
     project!(Seeded, "Dockerfile"),
-    file("project/LICENSE.apache2.tera", "LICENSE", Class::Seeded, For::License("apache2")),
-    file("project/LICENSE.mit.tera", "LICENSE", Class::Seeded, For::License("mit")),
+    file("project/LICENSE.apache2.tera", "LICENSE", Class::Seeded, For::License(License::Apache2)),
+    file("project/LICENSE.mit.tera", "LICENSE", Class::Seeded, For::License(License::Mit)),
     project!(Seeded, "Makefile"),
     project!(Seeded, "README.md"),
     file(
         "project/config/crd/bases/group_plural.yaml.tera",
         "config/crd/bases/{api_group}_{plural}.yaml",
         Class::Derived,
-        For::Kind,
+        For::Crd,
     ),
     project!(Seeded, "config/availability/kustomization.yaml"),
     project!(Seeded, "config/availability/pod_disruption_budget.yaml"),

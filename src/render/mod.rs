@@ -3,10 +3,13 @@
 
 mod context;
 pub mod files;
+mod job;
 pub mod lock;
 pub mod recipes;
 pub mod rustfmt;
 pub mod templates;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +19,9 @@ use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::Refusal;
 use crate::project::Project;
-use context::{Group, Resource, Version};
-use files::{Class, File, For};
+use context::{Group, Resource};
+use files::{Class, For};
+use job::{Job, Subject};
 pub use templates::Set;
 
 /// The files of a project by their path, with `/` between the parts.
@@ -39,30 +43,12 @@ impl Rendered {
     }
 }
 
-/// The longest name of a file that Linux and macOS take, in bytes.
-const FILE_NAME: usize = 255;
+const LOCK: &str = "Cargo.lock";
 
 /// Renders models with one template set. Templates are parsed when they are first used.
 pub struct Renderer {
     set: &'static Set,
     tera: Tera,
-}
-
-/// A file that is to be rendered.
-struct Job<'a> {
-    file: &'static File,
-    template: String,
-    path: String,
-    subject: Subject<'a>,
-}
-
-/// What a file is rendered for.
-#[derive(Clone, Copy)]
-enum Subject<'a> {
-    Project,
-    Group(&'a Group),
-    Version(&'a Group, &'a Version),
-    Resource(&'a Resource),
 }
 
 impl Renderer {
@@ -90,58 +76,24 @@ impl Renderer {
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let resources = context::resources(project);
         let groups = context::groups(&resources);
-        let jobs = self.jobs(project, &resources, &groups)?;
+        let jobs = job::all(self.set.files(), project.license(), &resources, &groups)?;
         self.parse(jobs.iter().map(|job| job.template.as_str()))?;
-        self.parse_crd_versions(&jobs)?;
+        if jobs.iter().any(|job| job.file.for_each == For::Crd) {
+            let parts: Vec<String> =
+                resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
+            self.parse(parts.iter().map(String::as_str))?;
+        }
         self.set_globals(project, &resources, &groups)?;
 
         let mut tree = Tree::new();
         for job in &jobs {
             let text = self.run(job, &resources)?;
+            if job.path == LOCK {
+                check_package(&text, &project.project_name)?;
+            }
             tree.insert(job.path.clone(), Rendered { text, class: job.file.class });
         }
         Ok(tree)
-    }
-
-    /// What there is to render, with paths that are told apart.
-    fn jobs<'a>(
-        &self,
-        project: &Project,
-        resources: &'a [Resource],
-        groups: &'a [Group],
-    ) -> Result<Vec<Job<'a>>> {
-        let license = Context::from_serialize(&context::Project::new(project))?;
-        let license =
-            license.get("license").and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let mut jobs: Vec<Job<'a>> = Vec::new();
-        for file in self.set.files() {
-            for subject in subjects(file.for_each, &license, resources, groups) {
-                jobs.push(subject.job(file));
-            }
-        }
-        let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
-        for job in &jobs {
-            if let Some(name) = job.path.split('/').find(|name| name.len() > FILE_NAME) {
-                return Err(Refusal::usage(format!(
-                    "{} would need a file name of {} bytes, and {FILE_NAME} is the limit: {name}",
-                    job.subject.title(),
-                    name.len()
-                ))
-                .hint("use a shorter group, version, kind or plural")
-                .into());
-            }
-            if let Some(other) = owner_of.insert(&job.path, job) {
-                return Err(Refusal::usage(format!(
-                    "{} and {} would both be the file {}",
-                    other.subject.title(),
-                    job.subject.title(),
-                    job.path
-                ))
-                .hint("use another group or another kind")
-                .into());
-            }
-        }
-        Ok(jobs)
     }
 
     fn set_globals(
@@ -197,15 +149,12 @@ impl Renderer {
 
     fn run(&self, job: &Job<'_>, resources: &[Resource]) -> Result<String> {
         let mut context = job.subject.context();
-        if job.file.for_each == For::Kind
-            && let Subject::Resource(storage) = job.subject
-            && job.file.class == Class::Derived
-        {
+        if let (For::Crd, Subject::Resource(storage)) = (job.file.for_each, job.subject) {
             context.insert("versions", &self.crd_versions(storage, resources)?);
         }
         let text = self.render_one(&job.template, &context)?;
         Ok(match job.path.as_str() {
-            "Cargo.lock" => lock::sorted(&text),
+            LOCK => lock::sorted(&text),
             path if path.ends_with(".rs") => rustfmt::tidy(&text),
             _ => text,
         })
@@ -232,18 +181,16 @@ impl Renderer {
         });
         Ok(versions)
     }
+}
 
-    fn parse_crd_versions(&mut self, jobs: &[Job<'_>]) -> Result<()> {
-        let names: Vec<String> = jobs
-            .iter()
-            .filter(|job| job.file.for_each == For::Resource)
-            .filter_map(|job| match job.subject {
-                Subject::Resource(resource) => Some(crd_version_template(resource)),
-                _ => None,
-            })
-            .filter(|name| self.set.source(name).is_some())
-            .collect();
-        self.parse(names.iter().map(String::as_str))
+/// cargo tells packages of one name apart by writing the lock file in another way.
+fn check_package(lock: &str, name: &str) -> Result<(), Refusal> {
+    match lock::names(lock).filter(|package| *package == name).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Refusal::usage(format!(
+            "the project name `{name}` is that of a package which the project needs"
+        ))
+        .hint("choose another name with `--project-name`")),
     }
 }
 
@@ -272,98 +219,10 @@ fn crd_version_template(resource: &Resource) -> String {
     format!("recipes/{}/crd_version.yaml.tera", resource.recipe)
 }
 
-fn subjects<'a>(
-    for_each: For,
-    license: &str,
-    resources: &'a [Resource],
-    groups: &'a [Group],
-) -> Vec<Subject<'a>> {
-    let of = |keep: fn(&&Resource) -> bool| {
-        resources.iter().filter(keep).map(Subject::Resource).collect()
-    };
-    match for_each {
-        For::Project => vec![Subject::Project],
-        For::License(wanted) if wanted == license => vec![Subject::Project],
-        For::License(_) => Vec::new(),
-        For::Group => {
-            groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
-        }
-        For::ControllerGroup => {
-            groups.iter().filter(|g| !g.controllers.is_empty()).map(Subject::Group).collect()
-        }
-        For::Version => groups
-            .iter()
-            .flat_map(|g| g.versions.iter().map(move |v| Subject::Version(g, v)))
-            .collect(),
-        For::Kind => of(|r| r.is_storage()),
-        For::Controller => of(|r| r.controller),
-        For::Resource => of(|r| r.has_api()),
-    }
-}
-
-impl<'a> Subject<'a> {
-    fn job(self, file: &'static File) -> Job<'a> {
-        let template = match self {
-            Self::Resource(r) => file.template.replace("{recipe}", &r.recipe),
-            _ => file.template.to_owned(),
-        };
-        Job { file, template, path: self.path(file.path), subject: self }
-    }
-
-    fn path(self, pattern: &str) -> String {
-        let mut path = pattern.to_owned();
-        let mut set = |field: &str, value: &str| {
-            if path.contains(field) {
-                path = path.replace(field, value);
-            }
-        };
-        match self {
-            Self::Project => {}
-            Self::Group(group) => set("{group_file}", &group.file),
-            Self::Version(group, version) => {
-                set("{group_file}", &group.file);
-                set("{version}", &version.name);
-            }
-            Self::Resource(r) => {
-                set("{group_file}", &r.group_file);
-                set("{kind_file}", &r.kind_file);
-                set("{group}", &r.group);
-                set("{api_group}", &r.api_group);
-                set("{version}", &r.version);
-                set("{kind_lower}", &r.kind_lower);
-                set("{plural}", &r.plural);
-            }
-        }
-        path
-    }
-
-    fn context(self) -> Context {
-        let mut context = Context::new();
-        match self {
-            Self::Project => {}
-            Self::Group(group) => context.insert("group", group),
-            Self::Version(group, version) => {
-                context.insert("group", group);
-                context.insert("version", version);
-            }
-            Self::Resource(resource) => context.insert("resource", resource),
-        }
-        context
-    }
-
-    fn title(self) -> String {
-        match self {
-            Self::Project => "the project".to_owned(),
-            Self::Group(group) => format!("the group {}", group.name),
-            Self::Version(group, version) => format!("the version {}/{}", group.name, version.name),
-            Self::Resource(resource) => resource.title(),
-        }
-    }
-}
-
 /// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
 /// serde-saphyr writes, because that is what writes YAML in the generated project.
 fn yaml(text: &str) -> String {
-    let scalar = serde_saphyr::to_string(&text).unwrap_or_default();
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: 253 };
+    let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Resource;
 use super::templates::Set;
+use crate::error::Refusal;
 use crate::project::NO_RECIPE;
 
 /// A recipe's `recipe.yaml`.
@@ -20,8 +21,29 @@ pub struct Recipe {
     pub summary: String,
     /// The kinds that get this recipe unless another is asked for.
     pub kinds: Vec<String>,
+    /// Whether its children live in the object's namespace, so that the object needs to have one.
+    #[serde(default)]
+    pub needs_namespace: bool,
     /// What the reconciler may do.
     pub rules: Vec<Rule>,
+}
+
+impl Recipe {
+    /// Whether the recipe suits a kind with or without namespaces.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for a recipe whose children would have nowhere to be.
+    pub fn check_scope(&self, namespaced: bool) -> Result<()> {
+        if namespaced || !self.needs_namespace {
+            return Ok(());
+        }
+        let recipe = &self.name;
+        Err(Refusal::usage(format!(
+            "`--namespaced` is `false`, but the recipe `{recipe}` makes objects in the namespace of its own"
+        ))
+        .hint(format!("leave out `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
+        .into())
+    }
 }
 
 /// What a reconciler may do with one resource.

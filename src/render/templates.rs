@@ -6,8 +6,6 @@ use std::sync::LazyLock;
 use include_dir::{Dir, include_dir};
 
 use super::files::{FILES, File};
-use crate::error::Refusal;
-use crate::project::VERSION;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
@@ -49,26 +47,10 @@ impl Set {
         &CURRENT
     }
 
-    /// The set that a project was made with. Sets of older releases will be picked here; as long as
-    /// there are none, an older project gets the current one.
-    ///
-    /// # Errors
-    /// If a newer opctl made the project.
-    pub fn of(version: &str) -> Result<&'static Self, Refusal> {
-        let parse = |text: &str| semver::Version::parse(text).ok();
-        match (parse(version), parse(VERSION)) {
-            (Some(theirs), Some(ours)) if theirs <= ours => Ok(Self::current()),
-            (Some(_), _) => Err(Refusal::failure(format!(
-                "this project was made by opctl {version}, this is opctl {VERSION}"
-            ))
-            .hint("update opctl: `cargo install opctl`")),
-            (None, _) => Err(Refusal::failure(format!(
-                "PROJECT is damaged: `cliVersion` is `{version}`, which is no version"
-            ))
-            .hint(format!(
-                "write the version of opctl that made the project, such as `cliVersion: {VERSION}`"
-            ))),
-        }
+    /// The set that a project was made with, by the version of opctl in its `PROJECT`. The sets of
+    /// older releases will be picked here; as long as there are none, every project gets the current one.
+    pub fn of(_version: &str) -> &'static Self {
+        Self::current()
     }
 
     /// The text of a template.

@@ -1,32 +1,42 @@
 //! The only writer of projects. A kill at any moment is healed by running the command again:
-//! every file is written beside its place first, then all are renamed into their places, and
-//! `PROJECT`, which says what the project is, comes last.
+//!
+//! 1. every file is written beside its place, `PROJECT` first; what cannot be written shows here,
+//!    and nothing was changed;
+//! 2. all files are moved to their places, those that hold the user's edits last;
+//! 3. `PROJECT` is moved to its place: the command is done.
+//!
+//! A killed command finds in the second run what it did in the first: a file that is what it should
+//! be is left alone. Only a merge could be done twice; a receipt at the root, a copy of the merged
+//! text that is kept until `PROJECT` is in its place, tells that it was done.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::disk::Disk;
+use super::names;
 use super::plan::{Action, Plan, Step};
+use crate::project;
 
 /// The effects of a commit, one at a time.
 pub trait Writer {
     /// Creates a folder whose parent exists.
     fn create_folder(&mut self, folder: &Path) -> io::Result<()>;
-    /// Writes a new file beside the place that it is for, with that place's permissions.
+    /// Writes a new file that is meant for a place, with that place's permissions.
     fn write(
         &mut self,
-        temporary: &Path,
+        file: &Path,
         place: &Path,
         contents: &[u8],
         executable: bool,
     ) -> io::Result<()>;
-    /// Moves a file into its place.
-    fn rename(&mut self, temporary: &Path, place: &Path) -> io::Result<()>;
+    /// Moves a file to its place.
+    fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()>;
     /// Removes a file.
-    fn remove(&mut self, place: &Path) -> io::Result<()>;
+    fn remove(&mut self, file: &Path) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_folder(&mut self, folder: &Path) -> io::Result<()>;
 }
@@ -34,18 +44,41 @@ pub trait Writer {
 /// Writes a plan.
 ///
 /// # Errors
-/// If a file cannot be written, nothing was changed, or the error says how far it came.
+/// If a file cannot be written; the error says whether nothing was changed or how to go on.
 pub fn commit(plan: &Plan, writer: &mut impl Writer) -> Result<()> {
+    if plan.is_empty() {
+        return Ok(());
+    }
     let mut stage = Stage::default();
     if let Err(error) = stage.fill(plan, writer) {
         stage.undo(writer);
         return Err(error.context("nothing was changed"));
     }
-    let moved = stage.publish(plan, writer);
-    if moved.is_err() {
-        stage.undo(writer);
+    stage
+        .publish(plan, writer)
+        .context("PROJECT is unchanged, running the command again completes it")?;
+    for receipt in plan.steps.iter().filter_map(|step| step.receipt.as_ref()) {
+        writer.remove(receipt).with_context(|| format!("cannot delete {}", receipt.display()))?;
     }
-    moved.context("PROJECT is unchanged: run the command again to complete it")
+    Ok(())
+}
+
+/// Removes the receipts of a command that was killed after it was done.
+pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
+    // While PROJECT waits for its place, the receipts are needed.
+    if names::temporary(&disk.read(project::FILE)?.place).exists() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(disk.root())
+        .with_context(|| format!("cannot read {}", disk.root().display()))?;
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(names::is_receipt) {
+            writer
+                .remove(&entry.path())
+                .with_context(|| format!("cannot delete {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// What is on the disk, but not in its place yet.
@@ -57,15 +90,16 @@ struct Stage {
 
 impl Stage {
     fn fill(&mut self, plan: &Plan, writer: &mut impl Writer) -> Result<()> {
-        for step in &plan.steps {
-            if let Some(contents) = &step.contents {
-                self.create_parents(&step.place, writer)
-                    .with_context(|| format!("cannot create the folder of {}", step.path))?;
-                let temporary = temporary(&step.place);
-                self.files.insert(temporary.clone());
-                writer
-                    .write(&temporary, &step.place, contents, step.executable)
-                    .with_context(|| format!("cannot write {}", step.path))?;
+        // PROJECT, the last step, comes first: its waiting file tells that a command is at work.
+        for step in plan.steps.iter().rev() {
+            let Some(contents) = &step.contents else { continue };
+            self.create_parents(&step.place, writer)
+                .with_context(|| format!("cannot create the folder of {}", step.path))?;
+            let files = [step.receipt.clone(), Some(names::temporary(&step.place))];
+            for file in files.into_iter().flatten() {
+                let written = writer.write(&file, &step.place, contents, step.executable);
+                self.files.insert(file);
+                written.with_context(|| format!("cannot write {}", step.path))?;
             }
         }
         Ok(())
@@ -83,27 +117,23 @@ impl Stage {
 
     fn publish(&mut self, plan: &Plan, writer: &mut impl Writer) -> Result<()> {
         let Some((project, others)) = plan.steps.split_last() else { return Ok(()) };
-        for step in others {
-            self.publish_one(step, writer)?;
-        }
-        for step in others.iter().filter(|step| step.action == Action::Delete) {
-            writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
-        }
-        self.publish_one(project, writer)
-    }
-
-    fn publish_one(&mut self, step: &Step, writer: &mut impl Writer) -> Result<()> {
-        if step.contents.is_some() {
-            let temporary = temporary(&step.place);
-            writer
-                .rename(&temporary, &step.place)
-                .with_context(|| format!("cannot write {}", step.path))?;
-            self.files.remove(&temporary);
+        let (merged, others): (Vec<&Step>, Vec<&Step>) =
+            others.iter().partition(|step: &&Step| step.receipt.is_some());
+        for step in others.into_iter().chain(merged).chain([project]) {
+            if step.action == Action::Delete {
+                writer
+                    .remove(&step.place)
+                    .with_context(|| format!("cannot delete {}", step.path))?;
+            } else if step.contents.is_some() {
+                writer
+                    .rename(&names::temporary(&step.place), &step.place)
+                    .with_context(|| format!("cannot write {}", step.path))?;
+            }
         }
         Ok(())
     }
 
-    /// Removes what has not reached its place. Errors do not count: there is an error to report already.
+    /// Removes what was written. Errors do not count: there is one to report already.
     fn undo(&self, writer: &mut impl Writer) {
         for file in &self.files {
             let _ = writer.remove(file);
@@ -112,18 +142,6 @@ impl Stage {
             let _ = writer.remove_folder(folder);
         }
     }
-}
-
-/// Where a file is written before it is moved to its place. The name depends on the place alone, so
-/// that what a killed command left behind is overwritten when it is run again. It is short: the
-/// file's own name may be as long as a name can be.
-fn temporary(place: &Path) -> PathBuf {
-    let name = place.file_name().unwrap_or_default();
-    // FNV-1a
-    let hash = name.as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    place.with_file_name(format!(".opctl-{hash:016x}.tmp"))
 }
 
 /// The real disk.
@@ -136,35 +154,38 @@ impl Writer for FileSystem {
 
     fn write(
         &mut self,
-        temporary: &Path,
+        file: &Path,
         place: &Path,
         contents: &[u8],
         executable: bool,
     ) -> io::Result<()> {
-        match fs::remove_file(temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         if executable {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
         }
-        let mut file = options.open(temporary)?;
-        file.write_all(contents)?;
-        if let Some(permissions) = permissions(place) {
-            file.set_permissions(permissions)?;
+        let mut new = match options.open(file) {
+            // A killed command left it behind.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(file)?;
+                options.open(file)?
+            }
+            opened => opened?,
+        };
+        new.write_all(contents)?;
+        match fs::metadata(place) {
+            Ok(old) => new.set_permissions(old.permissions()),
+            Err(_) => Ok(()),
         }
-        Ok(())
     }
 
-    fn rename(&mut self, temporary: &Path, place: &Path) -> io::Result<()> {
-        fs::rename(temporary, place)
+    fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()> {
+        fs::rename(file, place)
     }
 
-    fn remove(&mut self, place: &Path) -> io::Result<()> {
-        fs::remove_file(place)
+    fn remove(&mut self, file: &Path) -> io::Result<()> {
+        fs::remove_file(file)
     }
 
     fn remove_folder(&mut self, folder: &Path) -> io::Result<()> {
@@ -172,6 +193,5 @@ impl Writer for FileSystem {
     }
 }
 
-fn permissions(place: &Path) -> Option<Permissions> {
-    fs::metadata(place).ok().map(|metadata| metadata.permissions())
-}
+#[cfg(test)]
+mod tests;

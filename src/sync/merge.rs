@@ -1,5 +1,7 @@
 //! The three-way merge of one file.
 
+use std::borrow::Cow;
+
 use similar::TextMerge;
 
 /// What a merge of three texts came to.
@@ -13,60 +15,123 @@ pub enum Merged {
     Binary,
 }
 
-/// Merges the user's text with ours. The user's line ends stay.
+/// A user's text, taken apart into what is merged and what is only style.
+struct Ours<'a> {
+    text: Cow<'a, str>,
+    crlf: bool,
+    /// The last line has no end, though it has one in what we write.
+    open_end: bool,
+}
+
+impl<'a> Ours<'a> {
+    fn new(bytes: &'a [u8], like: &str) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
+        let crlfs = text.matches("\r\n").count();
+        let crlf = crlfs > 0 && crlfs == text.matches('\n').count();
+        let mut text =
+            if crlf { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
+        let open_end = like.ends_with('\n') && !text.is_empty() && !text.ends_with('\n');
+        if open_end {
+            text.to_mut().push('\n');
+        }
+        Some(Self { text, crlf, open_end })
+    }
+
+    /// A text in the style of the user's.
+    fn style(&self, text: &str) -> Vec<u8> {
+        let text = if self.open_end { text.strip_suffix('\n').unwrap_or(text) } else { text };
+        if self.crlf { text.replace('\n', "\r\n") } else { text.to_owned() }.into_bytes()
+    }
+}
+
+/// Merges the user's text with ours. The user's style stays.
 pub fn merge(base: &str, ours: &[u8], theirs: &str) -> Merged {
-    let Ok(text) = std::str::from_utf8(ours) else { return Merged::Binary };
-    if text.contains('\0') {
-        return Merged::Binary;
-    }
-    let crlf = uses_crlf(text);
-    let text = if crlf { text.replace("\r\n", "\n") } else { text.to_owned() };
-    let restore =
-        |merged: String| if crlf { merged.replace('\n', "\r\n") } else { merged }.into_bytes();
-
-    if text == theirs || contains(base, &text, theirs) {
-        return Merged::Clean(ours.to_vec());
-    }
-    let mut merge = three_way(base, &text, theirs);
-    if merge.is_conflicted() {
-        merge.labels("the last version of opctl's", "yours", "opctl's");
-        return Merged::Conflict(restore(merge.to_string()));
-    }
-    Merged::Clean(restore(merge.to_string()))
+    let Some(text) = Ours::new(ours, theirs) else { return Merged::Binary };
+    let mut merge = TextMerge::from_lines(base, &text.text, theirs);
+    merge.labels("before", "yours", "opctl");
+    let merged = text.style(&merge.to_string());
+    if merge.is_conflicted() { Merged::Conflict(merged) } else { Merged::Clean(merged) }
 }
 
-/// Whether a file holds what we would write: line ends do not count.
+/// Whether a file holds what we would write, but for style.
 pub fn same(ours: &[u8], theirs: &str) -> bool {
-    if ours == theirs.as_bytes() {
-        return true;
-    }
-    match std::str::from_utf8(ours) {
-        Ok(text) if uses_crlf(text) => text.replace("\r\n", "\n") == theirs,
-        _ => false,
+    ours == theirs.as_bytes() || Ours::new(ours, theirs).is_some_and(|ours| ours.text == theirs)
+}
+
+/// Our text in the style of the user's.
+pub fn in_style_of(ours: &[u8], text: &str) -> Vec<u8> {
+    match Ours::new(ours, text) {
+        Some(ours) => ours.style(text),
+        None => text.as_bytes().to_vec(),
     }
 }
 
-/// Whether every line ends with CR LF.
-fn uses_crlf(text: &str) -> bool {
-    let crlf = text.matches("\r\n").count();
-    crlf > 0 && crlf == text.matches('\n').count()
-}
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
-fn three_way<'a>(base: &'a str, ours: &'a str, theirs: &'a str) -> TextMerge<'a, 'a, 'a, str> {
-    TextMerge::from_lines(base, ours, theirs)
-}
+    use super::*;
 
-/// Whether the change from `base` to `theirs` is in `ours` already: undoing it and doing it again gives
-/// `ours`. So a command that was interrupted half-way merges nothing twice when it is run again.
-fn contains(base: &str, ours: &str, theirs: &str) -> bool {
-    let undone = three_way(theirs, ours, base);
-    if undone.is_conflicted() {
-        return false;
+    fn clean(merged: Merged) -> String {
+        match merged {
+            Merged::Clean(text) => String::from_utf8(text).unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
-    let undone = undone.to_string();
-    if undone == ours {
-        return false;
+
+    #[test]
+    fn both_changes_are_in() {
+        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc\n", "a\nb\nC\n")), "A\nb\nC\n");
     }
-    let redone = three_way(base, &undone, theirs);
-    !redone.is_conflicted() && redone.to_string() == ours
+
+    #[test]
+    fn style_stays() {
+        assert_eq!(clean(merge("a\nb\nc\n", b"A\r\nb\r\nc\r\n", "a\nb\nC\n")), "A\r\nb\r\nC\r\n");
+        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc", "a\nb\nc\nd\n")), "A\nb\nc\nd");
+        assert!(same(b"a\r\nb", "a\nb\n") && !same(b"a\r\nb\n", "a\nb\n"));
+        assert_eq!(in_style_of(b"a\r\nb", "c\nd\n"), b"c\r\nd");
+    }
+
+    #[test]
+    fn overlaps_are_conflicts() {
+        let Merged::Conflict(text) = merge("a\n", b"b\n", "c\n") else { panic!("no conflict") };
+        assert_eq!(text, b"<<<<<<< yours\nb\n=======\nc\n>>>>>>> opctl\n");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told() {
+        assert_eq!(merge("a\n", b"\xff\n", "c\n"), Merged::Binary);
+        assert_eq!(merge("a\n", b"a\0\n", "c\n"), Merged::Binary);
+    }
+
+    /// Lines that repeat, where merges go wrong if they do.
+    fn text(lines: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+        vec(
+            prop_oneof![
+                Just("\n"),
+                Just("}\n"),
+                Just("a\n"),
+                Just("b\n"),
+                Just("c\n"),
+                Just("d\n")
+            ],
+            lines,
+        )
+        .prop_map(|lines| lines.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_change_of_the_users_takes_ours(base in text(0..8), theirs in text(0..8)) {
+            prop_assert_eq!(merge(&base, base.as_bytes(), &theirs), Merged::Clean(theirs.into_bytes()));
+        }
+
+        #[test]
+        fn no_change_of_ours_changes_nothing(base in text(0..8), ours in text(0..8)) {
+            prop_assert_eq!(merge(&base, ours.as_bytes(), &base), Merged::Clean(ours.into_bytes()));
+        }
+    }
 }

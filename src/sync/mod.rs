@@ -3,8 +3,9 @@
 mod commit;
 mod disk;
 mod merge;
+mod names;
 mod plan;
 mod workspace;
 
-pub use plan::{Action, Conflicts, Options, Plan, Step};
+pub use plan::{Action, Conflicts, Options, Plan, Reason, Step};
 pub use workspace::Workspace;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::disk::{Disk, Found};
+use super::disk::Disk;
 use super::merge::{self, Merged};
+use super::names;
 use crate::render::files::Class;
 use crate::render::{Rendered, Tree};
 
@@ -27,10 +28,21 @@ pub enum Action {
     Keep(&'static str),
     /// It is what it should be.
     Identical,
-    /// Our change and the user's edits touch the same lines.
-    Conflict(&'static str),
-    /// Like [`Action::Conflict`], but written with markers for the user to resolve.
+    /// It cannot get our text, for the reason given, without the loss of the user's.
+    Conflict(Reason),
+    /// Like [`Reason::Overlap`], but written with markers for the user to resolve.
     Mark,
+}
+
+/// Why there is a conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// There is a file where we have not written one.
+    Exists,
+    /// Our change and the user's edits touch the same lines.
+    Overlap,
+    /// The user's file cannot be merged line by line.
+    NoText,
 }
 
 impl Action {
@@ -51,10 +63,18 @@ impl Action {
     /// Why, where the verb does not say it.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Self::Keep(why) | Self::Conflict(why) => Some(why),
-            Self::Mark => Some("written with markers"),
+            Self::Keep(why) => Some(why),
+            Self::Conflict(Reason::Exists) => Some("it exists"),
+            Self::Conflict(Reason::Overlap) => Some("your edits and the change meet"),
+            Self::Conflict(Reason::NoText) => Some("it is no text"),
+            Self::Mark => Some("to be resolved between the markers"),
             _ => None,
         }
+    }
+
+    /// Whether markers could be written for it.
+    pub fn can_be_marked(self) -> bool {
+        self == Self::Conflict(Reason::Overlap)
     }
 }
 
@@ -69,6 +89,8 @@ pub struct Step {
     pub(super) place: PathBuf,
     /// What it will hold, if that changes.
     pub(super) contents: Option<Vec<u8>>,
+    /// What tells that this very merge was done, where it cannot be done twice.
+    pub(super) receipt: Option<PathBuf>,
     pub(super) executable: bool,
 }
 
@@ -106,7 +128,7 @@ impl Plan {
         for path in paths {
             let (base, theirs) = (base.get(path), theirs.get(path));
             if base.map(|file| &file.text) != theirs.map(|file| &file.text) {
-                steps.push(Self::step(path, base, theirs, disk.read(path)?, options));
+                steps.push(Self::step(path, base, theirs, disk, options)?);
             }
         }
         Ok(Self { steps })
@@ -116,12 +138,24 @@ impl Plan {
         path: &str,
         base: Option<&Rendered>,
         theirs: Option<&Rendered>,
-        ours: Found,
+        disk: &Disk,
         options: Options,
-    ) -> Step {
-        let (action, contents) = decide(base, ours.contents.as_deref(), theirs, options);
+    ) -> Result<Step> {
+        let ours = disk.read(path)?;
+        let (mut action, mut contents) = decide(base, ours.contents.as_deref(), theirs, options);
+        let mut receipt = None;
+        if let (Some(base), Some(theirs), Some(ours)) = (base, theirs, &ours.contents) {
+            let name = names::receipt(path, &base.text, &theirs.text);
+            // A command that was killed before it came to PROJECT has done this merge already.
+            let done = disk.read(&name)?.contents.is_some_and(|merged| merged == *ours);
+            if done {
+                (action, contents) = (Action::Identical, None);
+            }
+            let merges = matches!(action, Action::Merge | Action::Mark);
+            receipt = (done || merges).then(|| disk.root().join(name));
+        }
         let executable = theirs.is_some_and(Rendered::is_executable);
-        Step { path: path.to_owned(), action, place: ours.place, contents, executable }
+        Ok(Step { path: path.to_owned(), action, place: ours.place, contents, receipt, executable })
     }
 
     /// The steps that stop the command.
@@ -163,41 +197,32 @@ fn decide(
         (_, Some(ours), None) if is_base(ours) => (Action::Delete, None),
         (_, Some(_), None) => (Action::Keep("you changed it, and opctl would delete it"), None),
         (_, Some(ours), Some(theirs)) if is_base(ours) => {
-            (Action::Update, Some(with_line_ends_of(ours, &theirs.text)))
+            (Action::Update, Some(merge::in_style_of(ours, &theirs.text)))
         }
-        (None, Some(_), Some(theirs)) => conflict("it exists", theirs, None, options),
+        (None, Some(_), Some(theirs)) => conflict(Reason::Exists, theirs, None, options),
         (Some(base), Some(ours), Some(theirs)) => {
             match merge::merge(&base.text, ours, &theirs.text) {
                 Merged::Clean(merged) if merged == ours => (Action::Identical, None),
                 Merged::Clean(merged) => (Action::Merge, Some(merged)),
                 Merged::Conflict(marked) => {
-                    conflict("your edits and opctl's change meet", theirs, Some(marked), options)
+                    conflict(Reason::Overlap, theirs, Some(marked), options)
                 }
-                Merged::Binary => conflict("it is no text", theirs, None, options),
+                Merged::Binary => conflict(Reason::NoText, theirs, None, options),
             }
         }
     }
 }
 
 fn conflict(
-    why: &'static str,
+    why: Reason,
     theirs: &Rendered,
     marked: Option<Vec<u8>>,
     options: Options,
 ) -> (Action, Option<Vec<u8>>) {
     match (theirs.class, marked) {
-        (Class::Derived, _) => (Action::Keep("`make manifests` writes it"), None),
         _ if options.force => (Action::Overwrite, Some(theirs.text.clone().into_bytes())),
+        (Class::Derived, _) => (Action::Keep("yours; it is written anew from the code"), None),
         (_, Some(marked)) if options.conflicts == Conflicts::Inline => (Action::Mark, Some(marked)),
         _ => (Action::Conflict(why), None),
     }
-}
-
-fn with_line_ends_of(ours: &[u8], text: &str) -> Vec<u8> {
-    if ours.windows(2).any(|pair| pair == b"\r\n") {
-        text.replace('\n', "\r\n")
-    } else {
-        text.to_owned()
-    }
-    .into_bytes()
 }

@@ -44,12 +44,12 @@ impl Workspace {
     pub fn at(folder: &Path) -> Result<Self> {
         let disk = Disk::new(folder)?;
         let lock = lock(disk.root())?;
+        commit::clean_up(&disk, &mut FileSystem)?;
         let current = match disk.read(project::FILE)?.contents {
             Some(bytes) => {
                 let text = String::from_utf8(bytes)
                     .map_err(|_| Refusal::failure("PROJECT is damaged: it is no text"))?;
                 let project = Project::parse(&text)?;
-                Set::of(&project.cli_version)?;
                 Some(Current { text, project })
             }
             None => None,
@@ -64,7 +64,7 @@ impl Workspace {
 
     /// What it takes to make `base` into `new`, where `base` is the model that the files were made from.
     pub fn plan(&self, base: Option<&Project>, new: &Project, options: Options) -> Result<Plan> {
-        let set = Set::of(&new.cli_version)?;
+        let set = Set::of(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
         let base = match base {
             Some(project) => renderer.render(project)?,
@@ -72,7 +72,14 @@ impl Workspace {
         };
         let theirs = renderer.render(new)?;
         let mut plan = Plan::new(&base, &theirs, &self.disk, options)?;
-        plan.steps.push(self.project_step(new)?);
+        let mut project = self.project_step(new)?;
+        if project.contents.is_none()
+            && let Some(current) = self.current.as_ref().filter(|_| !plan.is_empty())
+        {
+            // It is written again, because it is what a commit begins and ends with.
+            project.contents = Some(current.text.clone().into_bytes());
+        }
+        plan.steps.push(project);
         Ok(plan)
     }
 
@@ -96,7 +103,14 @@ impl Workspace {
         };
         let place = self.disk.read(project::FILE)?.place;
         let contents = contents.map(String::into_bytes);
-        Ok(Step { path: project::FILE.to_owned(), action, place, contents, executable: false })
+        Ok(Step {
+            path: project::FILE.to_owned(),
+            action,
+            place,
+            contents,
+            receipt: None,
+            executable: false,
+        })
     }
 
     /// Carries a plan out.

@@ -1,0 +1,175 @@
+//! What the whole room does, with a small set of templates.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::files::{Class, File, For};
+use super::*;
+use crate::project::{Answers, ApiRequest, License};
+
+/// Every template has a row in the table, and every row has its template, for each recipe.
+#[test]
+fn the_table_is_the_folder() {
+    let set = Set::current();
+    let recipes = set.recipes().unwrap();
+    let mut expected: BTreeSet<String> = BTreeSet::new();
+    for recipe in &recipes {
+        expected
+            .extend(set.files().iter().map(|file| file.template.replace("{recipe}", &recipe.name)));
+        expected.extend(
+            ["recipe.yaml", "crd_version.yaml.tera"]
+                .map(|file| format!("recipes/{}/{file}", recipe.name)),
+        );
+    }
+    let actual: BTreeSet<String> = set.names().map(str::to_owned).collect();
+    assert_eq!(
+        actual.difference(&expected).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "templates without a row"
+    );
+    assert_eq!(
+        expected.difference(&actual).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "rows without a template"
+    );
+}
+
+const FILES: &[File] = &[
+    File { template: "once", path: "once", class: Class::Owned, for_each: For::Project },
+    File {
+        template: "mit",
+        path: "LICENSE",
+        class: Class::Seeded,
+        for_each: For::License(License::Mit),
+    },
+    File {
+        template: "group",
+        path: "{group_file}/mod.rs",
+        class: Class::Owned,
+        for_each: For::Group,
+    },
+    File {
+        template: "version",
+        path: "{group_file}/{version}.rs",
+        class: Class::Owned,
+        for_each: For::Version,
+    },
+    File {
+        template: "crd",
+        path: "{api_group}_{plural}.yaml",
+        class: Class::Derived,
+        for_each: For::Crd,
+    },
+    File {
+        template: "controller",
+        path: "{kind_file}",
+        class: Class::Seeded,
+        for_each: For::Controller,
+    },
+    File {
+        template: "recipes/{recipe}/x",
+        path: "{version}/{kind_lower}",
+        class: Class::Seeded,
+        for_each: For::Resource,
+    },
+];
+
+fn set() -> &'static Set {
+    let sources = [
+        (
+            "once",
+            "<$ header_hash $><% for rule in rules %><$ rule.resources | join(sep=\",\") $> <$ rule.verbs | join(sep=\",\") $>;<% endfor %>",
+        ),
+        ("mit", "MIT"),
+        ("group", "<$ header $><% for v in group.versions %>pub mod <$ v.module $>;\n<% endfor %>"),
+        ("version", "<% for r in version.resources %><$ r.kind_module $> <% endfor %>"),
+        ("crd", "<% for v in versions %><$ v.name $>=<$ v.yaml $> <% endfor %>"),
+        ("controller", "<$ resource.version $>"),
+        ("recipes/none/x", "<$ project.name | yaml $> <$ resource.singular $>"),
+        ("recipes/none/crd_version.yaml.tera", "<$ resource.storage $>"),
+        (
+            "recipes/none/recipe.yaml",
+            "{summary: s, kinds: [], rules: [{resource: self/status, verbs: [patch]}, {resource: self, verbs: [watch, list]}, {group: apps, resource: deployments, verbs: [list]}]}",
+        ),
+    ];
+    Box::leak(Box::new(Set::new(sources.map(|(name, source)| (name.to_owned(), source)), FILES)))
+}
+
+fn with(project: Project, group: &str, version: &str, kind: &str) -> Project {
+    let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
+    let request = ApiRequest { group, version, kind, plural: None, namespaced: None, force: false };
+    let new = project.check_api(&request).unwrap();
+    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned() };
+    project.with_api(&new, &request, &answers).unwrap()
+}
+
+#[test]
+fn a_model_becomes_a_tree() {
+    let project = Project::new("on".to_owned());
+    let project =
+        with(with(with(project, "a-b", "v10", "Type"), "a-b", "v2", "Type"), "a-b", "v2", "Crate");
+    let tree = Renderer::new(set()).unwrap().render(&project).unwrap();
+    let actual: Vec<(&str, &str)> =
+        tree.iter().map(|(path, file)| (path.as_str(), file.text.as_str())).collect();
+    assert_eq!(
+        actual,
+        [
+            ("a-b.my.domain_crates.yaml", "v2=true "),
+            ("a-b.my.domain_types.yaml", "v2=true v10=false "),
+            (
+                "a_b/mod.rs",
+                "// Copyright The on Authors\n// SPDX-License-Identifier: Apache-2.0\n\npub mod v10;\npub mod v2;\n"
+            ),
+            ("a_b/v10.rs", "r#type "),
+            ("a_b/v2.rs", "crate_ r#type "),
+            ("crate_", "v2"),
+            (
+                "once",
+                "# Copyright The on Authors\n# SPDX-License-Identifier: Apache-2.0\ncrates,types list,watch;crates/status,types/status patch;deployments list;"
+            ),
+            ("type", "v2"),
+            ("v10/type", "\"on\" type"),
+            ("v2/crate", "\"on\" crate"),
+            ("v2/type", "\"on\" type"),
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_variable_is_an_error_that_names_the_template() {
+    const FILES: &[File] =
+        &[File { template: "t", path: "t", class: Class::Owned, for_each: For::Project }];
+    let set = Box::leak(Box::new(Set::new([("t".to_owned(), "<$ nosuch $>")], FILES)));
+    let error = Renderer::new(set).unwrap().render(&Project::new("p".to_owned())).unwrap_err();
+    let message = format!("{error:#}");
+    assert!(message.contains("`t`") && message.contains("nosuch"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What the filter writes is one line and is read back, whatever a reader takes for no string.
+    #[test]
+    fn yaml_is_read_back(
+        name in prop_oneof!["[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", "[0-9._e+-]{1,6}", "(?i)(true|on|yes|y|no|off|null|~)"],
+    ) {
+        let scalar = yaml(&name);
+        prop_assert!(!scalar.contains('\n'));
+        let read: std::collections::BTreeMap<String, String> = serde_yaml::from_str(&format!("name: {scalar}")).unwrap();
+        prop_assert_eq!(&read["name"], &name);
+    }
+}
+
+#[test]
+fn yaml_quotes_what_an_old_reader_takes_for_no_string() {
+    for (name, scalar) in [
+        ("cache", "cache"),
+        ("a.b-c", "a.b-c"),
+        ("on", "\"on\""),
+        ("1.5", "\"1.5\""),
+        ("2026-11-21", "\"2026-11-21\""),
+    ] {
+        assert_eq!(yaml(name), scalar);
+    }
+}

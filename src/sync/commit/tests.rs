@@ -1,0 +1,223 @@
+//! A commit that stops after any of its operations.
+
+use std::collections::BTreeMap;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::project::{Answers, ApiRequest, Project, Settings};
+use crate::sync::{Conflicts, Options, Workspace};
+
+/// Fails for good after some operations, as a process does that is killed, or just once.
+struct Mortal {
+    left: usize,
+    once: bool,
+    tired: bool,
+}
+
+impl Mortal {
+    fn new(left: usize, once: bool) -> Self {
+        Self { left, once, tired: false }
+    }
+
+    fn act(&mut self, effect: impl FnOnce(&mut FileSystem) -> io::Result<()>) -> io::Result<()> {
+        if self.left == 0 && !(self.once && self.tired) {
+            self.tired = true;
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.left = self.left.saturating_sub(1);
+        effect(&mut FileSystem)
+    }
+}
+
+impl Writer for Mortal {
+    fn create_folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.act(|disk| disk.create_folder(folder))
+    }
+    fn write(
+        &mut self,
+        file: &Path,
+        place: &Path,
+        contents: &[u8],
+        executable: bool,
+    ) -> io::Result<()> {
+        // A kill in the middle of a write leaves half of it.
+        if self.left == 0 && !self.once {
+            FileSystem.write(file, place, &contents[..contents.len() / 2], executable)?;
+        }
+        self.act(|disk| disk.write(file, place, contents, executable))
+    }
+    fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()> {
+        self.act(|disk| disk.rename(file, place))
+    }
+    fn remove(&mut self, file: &Path) -> io::Result<()> {
+        self.act(|disk| disk.remove(file))
+    }
+    fn remove_folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.act(|disk| disk.remove_folder(folder))
+    }
+}
+
+type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
+fn tree(folder: &Path) -> Tree {
+    let mut tree = Tree::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => tree.extend(tree_of_folder(&path)),
+            false => _ = tree.insert(path.clone(), fs::read(path).unwrap()),
+        }
+    }
+    tree
+}
+
+/// With a line for the folder itself, so that an empty one shows.
+fn tree_of_folder(folder: &Path) -> Tree {
+    let mut tree = tree(folder);
+    tree.insert(folder.to_owned(), Vec::new());
+    tree
+}
+
+fn relative(folder: &Path) -> Tree {
+    tree(folder)
+        .into_iter()
+        .map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes))
+        .collect()
+}
+
+fn assert_same(actual: &Tree, expected: &Tree, when: &str) {
+    let paths = actual.keys().chain(expected.keys());
+    let different: Vec<&PathBuf> =
+        paths.filter(|path| actual.get(*path) != expected.get(*path)).collect();
+    assert!(different.is_empty(), "{when}: these files differ: {different:?}");
+}
+
+fn copy(folder: &Path) -> TempDir {
+    fn fill(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap() {
+            let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+            match from.is_dir() {
+                true => {
+                    fs::create_dir(&to).unwrap();
+                    fill(&from, &to);
+                }
+                false => _ = fs::copy(from, to).unwrap(),
+            }
+        }
+    }
+    let copy = tempfile::tempdir().unwrap();
+    fill(folder, copy.path());
+    copy
+}
+
+/// One of the commands, as far as its effects go. A command that finds its work done does nothing.
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Init,
+    CreateApi,
+    DeleteApi,
+    InlineConflict,
+}
+
+fn request() -> ApiRequest {
+    let (group, version, kind) =
+        ("cache".to_owned(), "v1alpha1".to_owned(), "Memcached".to_owned());
+    ApiRequest { group, version, kind, plural: None, namespaced: None, force: false }
+}
+
+fn with_api(project: &Project) -> Option<Project> {
+    let new = project.check_api(&request()).unwrap();
+    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned() };
+    project.with_api(&new, &request(), &answers).ok()
+}
+
+impl Command {
+    /// A folder in the state that the command begins with, with a user's edits in it.
+    fn prepare(self, folder: &Path) {
+        fs::write(folder.join("notes.txt"), "mine\n").unwrap();
+        if matches!(self, Self::Init) {
+            return;
+        }
+        Self::Init.run(folder, &mut FileSystem).unwrap();
+        if matches!(self, Self::DeleteApi) {
+            Self::CreateApi.run(folder, &mut FileSystem).unwrap();
+        }
+        let registry = folder.join("src/api/mod.rs");
+        let edited = format!("// mine\n{}", fs::read_to_string(&registry).unwrap());
+        fs::write(&registry, edited).unwrap();
+        fs::remove_file(folder.join("LICENSE")).unwrap();
+        if matches!(self, Self::InlineConflict) {
+            fs::write(folder.join("src/controller/mod.rs"), "// all mine\n").unwrap();
+        }
+    }
+
+    fn run(self, folder: &Path, writer: &mut impl Writer) -> Result<()> {
+        let workspace = Workspace::at(folder)?;
+        let (base, new) = match (self, workspace.project()) {
+            (Self::Init, None) => {
+                (None, Some(Project::new("p".to_owned()).with(Settings::default())?))
+            }
+            (Self::CreateApi | Self::InlineConflict, Some(old)) => (Some(old), with_api(old)),
+            (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&request()))),
+            _ => (None, None),
+        };
+        let Some(new) = new else { return Ok(()) };
+        let options = Options { force: false, conflicts: Conflicts::Inline };
+        commit(&workspace.plan(base, &new, options)?, writer)
+    }
+}
+
+const COMMANDS: [Command; 4] =
+    [Command::Init, Command::CreateApi, Command::DeleteApi, Command::InlineConflict];
+
+#[test]
+fn a_kill_at_any_moment_is_healed_by_running_the_command_again() {
+    for command in COMMANDS {
+        let start = tempfile::tempdir().unwrap();
+        command.prepare(start.path());
+        let undisturbed = copy(start.path());
+        command.run(undisturbed.path(), &mut FileSystem).unwrap();
+        let expected = relative(undisturbed.path());
+
+        for steps in 0.. {
+            let folder = copy(start.path());
+            let killed = command.run(folder.path(), &mut Mortal::new(steps, false));
+            command.run(folder.path(), &mut FileSystem).unwrap();
+            assert_same(
+                &relative(folder.path()),
+                &expected,
+                &format!("{command:?}, killed after {steps} operations"),
+            );
+            if killed.is_ok() {
+                assert!(steps > 10, "{command:?} has only {steps} operations");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_written_changes_nothing_or_is_completed_by_the_second_run() {
+    for command in COMMANDS {
+        let start = tempfile::tempdir().unwrap();
+        command.prepare(start.path());
+        let before = relative(start.path());
+        for steps in 0.. {
+            let folder = copy(start.path());
+            let Err(error) = command.run(folder.path(), &mut Mortal::new(steps, true)) else {
+                break;
+            };
+            let message = format!("{error:#}");
+            if message.starts_with("nothing was changed: cannot ") {
+                assert_same(
+                    &relative(folder.path()),
+                    &before,
+                    &format!("{command:?}, failed after {steps} operations"),
+                );
+            } else {
+                assert!(message.contains("cannot "), "{message}");
+            }
+        }
+    }
+}

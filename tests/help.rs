@@ -1,0 +1,72 @@
+//! Every `--help` ends with an example, and the example works.
+
+// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+/// The commands whose examples can be run one after the other in an empty folder.
+const COMMANDS: &[&[&str]] = &[
+    &["init"],
+    &["create"],
+    &["create", "api"],
+    &["completion"],
+    &["version"],
+    &["help"],
+    &["create", "help"],
+];
+
+fn opctl(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_opctl"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The lines after the last heading, which is `Example:` or `Examples:`.
+fn examples(help: &str) -> Vec<&str> {
+    let (_, examples) =
+        help.rsplit_once("Example").unwrap_or_else(|| panic!("no example in {help}"));
+    examples.lines().skip(1).map(str::trim).collect()
+}
+
+fn run(folder: &Path, example: &str) {
+    let path = format!(
+        "{}:{}",
+        Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = Command::new("sh")
+        .args(["-c", example])
+        .env("PATH", path)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{example}: {output:?}");
+}
+
+#[test]
+fn every_help_ends_with_an_example_that_works() {
+    for command in COMMANDS {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("my-operator");
+        std::fs::create_dir(&folder).unwrap();
+        let help = if command.last() == Some(&"help") {
+            opctl(&folder, command)
+        } else {
+            opctl(&folder, &[*command, &["--help"]].concat())
+        };
+        let examples = examples(&help);
+        assert!(!examples.is_empty(), "{help}");
+        if examples[0].starts_with("opctl create") {
+            opctl(&folder, &["init"]);
+        }
+        for example in examples {
+            run(&folder, example);
+        }
+    }
+}

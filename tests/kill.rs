@@ -1,0 +1,67 @@
+//! A real kill, at a moment that nobody chose.
+#![cfg(unix)]
+// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+const INIT: &[&str] = &["init", "--project-name", "my-operator"];
+const CREATE: &[&str] =
+    &["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached"];
+
+fn opctl(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_opctl"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Kills the command after a while, and runs it again.
+fn disturbed(folder: &Path, arguments: &[&str], life: Duration) {
+    let mut child = opctl(folder, arguments).spawn().unwrap();
+    sleep(life);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It fails if the first one came through: then there is nothing left to do.
+    opctl(folder, arguments).status().unwrap();
+}
+
+fn tree(folder: &Path) -> BTreeMap<String, String> {
+    let mut tree = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        match path.is_dir() {
+            true => tree.extend(
+                self::tree(&path).into_iter().map(|(file, text)| (format!("{name}/{file}"), text)),
+            ),
+            false => _ = tree.insert(name, fs::read_to_string(path).unwrap()),
+        }
+    }
+    tree
+}
+
+#[test]
+fn a_killed_command_is_completed_by_the_second_run() {
+    let undisturbed = tempfile::tempdir().unwrap();
+    for arguments in [INIT, CREATE] {
+        assert!(opctl(undisturbed.path(), arguments).status().unwrap().success());
+    }
+    let expected = tree(undisturbed.path());
+    for step in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        for arguments in [INIT, CREATE] {
+            disturbed(folder.path(), arguments, Duration::from_micros(step * 500));
+        }
+        assert_eq!(tree(folder.path()), expected, "killed after {} µs", step * 500);
+    }
+}

@@ -1,0 +1,288 @@
+//! The laws of the engine, on random models and with a user's edits between the commands.
+
+// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use opctl::project::{Answers, ApiRequest, License, Project, Settings};
+use opctl::render::{Renderer, Set};
+use opctl::sync::{Conflicts, Options, Workspace};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+/// An API with the answers that a user gives.
+#[derive(Debug, Clone)]
+struct Api {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: Option<&'static str>,
+    namespaced: Option<bool>,
+    controller: bool,
+    recipe: &'static str,
+}
+
+fn api() -> impl Strategy<Value = Api> {
+    let group = prop::sample::select(vec!["cache", "web", "a.b-c", "type", "crate", "1password"]);
+    let version = prop::sample::select(vec!["v1alpha1", "v1beta1", "v1", "v2", "v10"]);
+    let kind = prop::sample::select(vec![
+        "Memcached",
+        "Type",
+        "Box",
+        "Crate",
+        "URLMap",
+        "Status",
+        "Proxy2",
+        "Proxy10",
+    ]);
+    let plural = prop::sample::select(vec![None, None, None, Some("others")]);
+    let namespaced = prop::sample::select(vec![None, None, Some(true), Some(false)]);
+    let recipe = prop::sample::select(vec!["none", "memcached"]);
+    (group, version, kind, plural, namespaced, any::<bool>(), recipe).prop_map(
+        |(group, version, kind, plural, namespaced, controller, recipe)| Api {
+            group,
+            version,
+            kind,
+            plural,
+            namespaced,
+            controller,
+            recipe,
+        },
+    )
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let license = prop::sample::select(vec![License::Apache2, License::Mit, License::None]);
+    let domain = prop::sample::select(vec!["example.com", "local"]);
+    (license, domain, any::<bool>()).prop_map(|(license, domain, namespaced)| Settings {
+        license: Some(license),
+        domain: Some(domain.to_owned()),
+        namespaced,
+        ..Settings::default()
+    })
+}
+
+/// What a user does to a file, which is picked by a number.
+#[derive(Debug, Clone)]
+enum Edit {
+    Append(usize),
+    Prepend(usize),
+    CutLine(usize, usize),
+    LineEnds(usize),
+    Delete(usize),
+    New(usize),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        any::<usize>().prop_map(Edit::Append),
+        any::<usize>().prop_map(Edit::Prepend),
+        (any::<usize>(), any::<usize>()).prop_map(|(file, line)| Edit::CutLine(file, line)),
+        any::<usize>().prop_map(Edit::LineEnds),
+        any::<usize>().prop_map(Edit::Delete),
+        any::<usize>().prop_map(Edit::New),
+    ]
+}
+
+impl Edit {
+    fn make(&self, folder: &Path) {
+        let files: Vec<String> =
+            tree(folder).into_keys().filter(|path| path != "PROJECT").collect();
+        let change = |file: usize, change: &dyn Fn(String) -> String| {
+            let path = folder.join(&files[file % files.len()]);
+            fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
+        };
+        match *self {
+            Self::Append(file) => change(file, &|text| format!("{text}// mine\n")),
+            Self::Prepend(file) => change(file, &|text| format!("// mine\n{text}")),
+            Self::LineEnds(file) => {
+                change(file, &|text| text.replace("\r\n", "\n").replace('\n', "\r\n"))
+            }
+            Self::CutLine(file, line) => change(file, &|text| {
+                let line = line % text.lines().count().max(1);
+                let kept = text.split_inclusive('\n').enumerate().filter(|(i, _)| *i != line);
+                kept.map(|(_, line)| line).collect()
+            }),
+            Self::Delete(file) => fs::remove_file(folder.join(&files[file % files.len()])).unwrap(),
+            Self::New(name) => {
+                fs::write(folder.join(format!("src/notes{}.rs", name % 3)), "mine\n").unwrap()
+            }
+        }
+    }
+}
+
+type Tree = BTreeMap<String, Vec<u8>>;
+
+fn tree(folder: &Path) -> Tree {
+    let mut tree = Tree::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        match path.is_dir() {
+            true => tree.extend(
+                self::tree(&path)
+                    .into_iter()
+                    .map(|(file, bytes)| (format!("{name}/{file}"), bytes)),
+            ),
+            false => _ = tree.insert(name, fs::read(path).unwrap()),
+        }
+    }
+    tree
+}
+
+fn init(settings: &Settings) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::at(folder.path()).unwrap();
+    let project = Project::new("my-operator".to_owned()).with(settings.clone()).unwrap();
+    let plan = workspace.plan(None, &project, Options::default()).unwrap();
+    workspace.carry_out(&plan).unwrap();
+    folder
+}
+
+fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
+    let request = ApiRequest {
+        group: api.group.to_owned(),
+        version: api.version.to_owned(),
+        kind: api.kind.to_owned(),
+        plural: api.plural.map(str::to_owned),
+        namespaced: api.namespaced,
+        force: false,
+    };
+    let new = project.check_api(&request)?;
+    let answers =
+        Answers { resource: true, controller: api.controller, recipe: api.recipe.to_owned() };
+    Ok((project.with_api(&new, &request, &answers)?, request))
+}
+
+/// `create api`: whether it came through. What is refused or conflicts changes nothing.
+fn create(folder: &Path, api: &Api) -> bool {
+    let workspace = Workspace::open(folder).unwrap();
+    let before = tree(folder);
+    let old = workspace.project().unwrap();
+    let done = with(old, api).and_then(|(new, _)| {
+        let plan = workspace.plan(Some(old), &new, Options::default())?;
+        anyhow::ensure!(plan.conflicts().next().is_none());
+        workspace.carry_out(&plan)
+    });
+    assert!(done.is_ok() || tree(folder) == before, "{api:?} was refused and changed something");
+    done.is_ok()
+}
+
+/// Whether each line of a text that is not one of ours is there as often as before.
+fn has_what_the_user_wrote(folder: &Path, before: &Tree) -> bool {
+    let after = tree(folder);
+    before.iter().all(|(path, old)| {
+        let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).matches("mine").count();
+        count(old) == after.get(path).map_or(0, |new| count(new))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn twice_is_once(settings in settings(), apis in vec(api(), 1..4)) {
+        let folder = init(&settings);
+        for api in &apis {
+            create(folder.path(), api);
+        }
+        let once = tree(folder.path());
+        for api in &apis {
+            prop_assert!(!create(folder.path(), api) || once == tree(folder.path()));
+        }
+        prop_assert_eq!(once, tree(folder.path()));
+    }
+
+    #[test]
+    fn the_order_of_commands_does_not_count(
+        settings in settings(), first in vec(api(), 0..3), a in api(), b in api(), edits in vec(edit(), 0..3),
+    ) {
+        let (ab, ba) = (init(&settings), init(&settings));
+        for folder in [&ab, &ba] {
+            for api in &first {
+                create(folder.path(), api);
+            }
+            for edit in &edits {
+                edit.make(folder.path());
+            }
+        }
+        let both = |folder: &TempDir, a, b| create(folder.path(), a) && create(folder.path(), b);
+        if both(&ab, &a, &b) && both(&ba, &b, &a) {
+            prop_assert_eq!(texts(&ab), texts(&ba));
+        }
+    }
+
+    #[test]
+    fn edits_stay(settings in settings(), apis in vec((edit(), api()), 1..5)) {
+        let folder = init(&settings);
+        for (edit, api) in &apis {
+            edit.make(folder.path());
+            let before = tree(folder.path());
+            create(folder.path(), api);
+            prop_assert!(has_what_the_user_wrote(folder.path(), &before));
+        }
+    }
+
+    #[test]
+    fn create_and_delete_leave_nothing(settings in settings(), first in vec(api(), 0..3), api in api()) {
+        let folder = init(&settings);
+        for api in &first {
+            create(folder.path(), api);
+        }
+        let before = tree(folder.path());
+        let workspace = Workspace::open(folder.path()).unwrap();
+        if let Ok((_, request)) = with(workspace.project().unwrap(), &api) {
+            drop(workspace);
+            if create(folder.path(), &api) {
+                let workspace = Workspace::open(folder.path()).unwrap();
+                let old = workspace.project().unwrap();
+                let plan = workspace.plan(Some(old), &old.without_api(&request), Options::default()).unwrap();
+                workspace.carry_out(&plan).unwrap();
+                // The flag of the controller moves to the version that is stored, and goes with it.
+                let moved = first.iter().any(|other| other.group == api.group && other.kind == api.kind);
+                prop_assert!(moved || tree(folder.path()) == before);
+            }
+        }
+    }
+
+    #[test]
+    fn no_change_writes_nothing(settings in settings(), apis in vec(api(), 0..4), edits in vec(edit(), 0..3)) {
+        let folder = init(&settings);
+        for api in &apis {
+            create(folder.path(), api);
+        }
+        for edit in &edits {
+            edit.make(folder.path());
+        }
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let project = workspace.project().unwrap();
+        let options = Options { force: false, conflicts: Conflicts::Stop };
+        prop_assert!(workspace.plan(Some(project), project, options).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_model_is_what_its_text_says(settings in settings(), apis in vec(api(), 0..6)) {
+        let mut project = Project::new("my-operator".to_owned()).with(settings).unwrap();
+        for api in &apis {
+            if let Ok((with, _)) = with(&project, api) {
+                project = with;
+            }
+        }
+        let text = project.to_text().unwrap();
+        prop_assert_eq!(&Project::parse(&text).unwrap(), &project);
+        let mut renderer = Renderer::new(Set::current()).unwrap();
+        prop_assert_eq!(renderer.render(&project).unwrap(), Renderer::new(Set::current()).unwrap().render(&project).unwrap());
+    }
+}
+
+/// A tree that can be read when it differs.
+fn texts(folder: &TempDir) -> BTreeMap<String, String> {
+    tree(folder.path())
+        .into_iter()
+        .map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned()))
+        .collect()
+}

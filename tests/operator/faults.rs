@@ -1,0 +1,51 @@
+//! What must not stop an operator.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::machine::Machine;
+use crate::memcached::{memcached, settled};
+use crate::wait::eventually;
+
+/// The Deployment of the one that is gone is still there when the new one is made.
+pub fn made_again_at_once(cluster: &Cluster) {
+    let again = memcached("again", json!({ "size": 1 }));
+    cluster.create(&again);
+    let first = settled(cluster, "again", 1);
+    cluster.ok(&["delete", "memcached", "again"]);
+    cluster.create(&again);
+    let second = settled(cluster, "again", 1);
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    cluster.ok(&["delete", "memcached", "again"]);
+}
+
+/// Kills the API server, brings it back, and has the operator at work again.
+pub fn the_api_server_dies(machine: &Machine, cluster: &Cluster) {
+    let is_server = |(_, words): &(i32, Vec<String>)| words[0].ends_with("/kube-apiserver");
+    let (pid, words) = machine.processes().into_iter().find(is_server).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    eventually("end of the API server", || {
+        let runs = cluster.kubectl(&["get", "--raw", "/readyz"]).status.success();
+        (!runs).then_some(()).ok_or_else(|| "it answers".to_owned())
+    });
+
+    start_as_a_daemon(&words);
+    eventually("API server", || {
+        let output = cluster.kubectl(&["get", "--raw", "/readyz"]);
+        output.status.success().then_some(()).ok_or_else(|| format!("{output:?}"))
+    });
+    cluster.create(&memcached("after-the-fault", json!({ "size": 2 })));
+    settled(cluster, "after-the-fault", 2);
+}
+
+/// Leaves the process to pid 1, which collects it when the cluster is stopped.
+fn start_as_a_daemon(words: &[String]) {
+    let mut shell = Command::new("sh");
+    // A group of its own: it is not the terminal's to interrupt.
+    shell.args(["-c", "\"$@\" >/dev/null 2>&1 &", "sh"]).args(words).process_group(0);
+    assert!(shell.status().unwrap().success());
+}

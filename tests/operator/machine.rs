@@ -1,0 +1,143 @@
+//! A user's machine that has no cluster: an empty home, and the tools of the real one.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::wait::eventually;
+
+const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
+
+/// Ends with every cluster that was started on it.
+pub struct Machine {
+    folder: TempDir,
+    /// Go's own folders, that do not move with `HOME`.
+    go: Vec<(String, String)>,
+    /// Projects share a target folder, in which each has a binary `manager`: one test at a time.
+    _turn: File,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let target = target();
+        fs::create_dir_all(&target).unwrap();
+        let turn = File::create(target.join("turn")).unwrap();
+        turn.lock().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        for tool in ["make", "cargo"] {
+            let version = Command::new(tool).arg("--version").output();
+            assert!(version.is_ok(), "`{tool}` is not on PATH: install it to run these tests");
+        }
+        Self { folder, go: go_folders(), _turn: turn }
+    }
+
+    /// A command of the user's.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null());
+        for name in ["KUBECONFIG", "XDG_CACHE_HOME", "XDG_STATE_HOME", "MAKEFLAGS", "MAKELEVEL"] {
+            command.env_remove(name);
+        }
+        command.envs(self.go.iter().map(|(name, value)| (name, value)));
+        // What is built once for the machine stays where it is.
+        command.env("CARGO_HOME", own("CARGO_HOME", ".cargo"));
+        command.env("RUSTUP_HOME", own("RUSTUP_HOME", ".rustup"));
+        command.env("OPCTL_CACHE_DIR", cache());
+        command.env("HOME", self.home()).env("OPCTL_STATE_DIR", self.state());
+        command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
+        // Every file of a project is new: there is nothing to gain, and gigabytes to lose.
+        command.env("CARGO_INCREMENTAL", "0").env("TERM", "dumb");
+        command
+    }
+
+    /// `opctl cluster`.
+    pub fn cluster(&self, args: &[&str]) -> Output {
+        self.command(OPCTL).arg("cluster").args(args).output().unwrap()
+    }
+
+    /// The state of a cluster, as opctl tells it.
+    pub fn status(&self, name: &str) -> Value {
+        let output = self.cluster(&["status", "--name", name, "-o", "json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Where opctl keeps the clusters, by the name that the processes show.
+    fn state(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("state")
+    }
+
+    /// The processes of the clusters.
+    pub fn processes(&self) -> Vec<(i32, Vec<String>)> {
+        let state = self.state().display().to_string();
+        let of_cluster = |(_, words): &(i32, Vec<String>)| words.concat().contains(&state);
+        processes().into_iter().filter(of_cluster).collect()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(self.state().join("clusters")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            self.cluster(&["stop", "--name", name.to_str().unwrap_or_default()]);
+        }
+        if !std::thread::panicking() {
+            eventually("end of every cluster", || match self.processes() {
+                left if left.is_empty() => Ok(()),
+                left => Err(format!("{left:?}")),
+            });
+            assert!(!self.home().join(".kube/config").exists(), "the user's kubeconfig is touched");
+        }
+    }
+}
+
+/// The numbers and command lines of all processes.
+pub fn processes() -> Vec<(i32, Vec<String>)> {
+    let process = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        Some((pid, line.split_terminator('\0').map(str::to_owned).collect()))
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter_map(process).collect()
+}
+
+/// The target folder of every generated project, so that dependencies are compiled once.
+pub fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("generated")
+}
+
+fn own(variable: &str, fallback: &str) -> PathBuf {
+    let home = || Path::new(&env::var_os("HOME").expect("HOME is set")).join(fallback);
+    env::var_os(variable).map_or_else(home, PathBuf::from)
+}
+
+fn cache() -> PathBuf {
+    env::var_os("OPCTL_CACHE_DIR")
+        .map_or_else(|| own("XDG_CACHE_HOME", ".cache").join("opctl"), PathBuf::from)
+}
+
+/// `PATH` with opctl, as its user has it.
+fn path() -> OsString {
+    let opctl = Path::new(OPCTL).parent().unwrap().to_owned();
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([opctl].into_iter().chain(env::split_paths(&path))).unwrap()
+}
+
+/// Without Go there is nothing to keep: opctl says what it needs when it needs it.
+fn go_folders() -> Vec<(String, String)> {
+    const NAMES: [&str; 4] = ["GOENV", "GOPATH", "GOCACHE", "GOMODCACHE"];
+    let Ok(output) = Command::new("go").arg("env").args(NAMES).output() else {
+        return Vec::new();
+    };
+    let values = String::from_utf8(output.stdout).unwrap();
+    NAMES.iter().zip(values.lines()).map(|(name, value)| (name.to_string(), value.into())).collect()
+}

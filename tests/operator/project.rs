@@ -1,0 +1,172 @@
+//! A generated project, and the user's commands in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::background::Background;
+use crate::cluster::{Cluster, free_port, text};
+use crate::machine::{Machine, target};
+use crate::wait::{COMPILATION, timed, within};
+
+/// A project in a folder that goes when the test ends.
+pub struct Project<'a> {
+    machine: &'a Machine,
+    name: String,
+    folder: PathBuf,
+}
+
+impl<'a> Project<'a> {
+    /// `opctl init` in an empty folder.
+    pub fn init(machine: &'a Machine, name: &str, args: &[&str]) -> Self {
+        let folder = folder(name);
+        let _ = fs::remove_dir_all(&folder); // of a run that was killed
+        fs::create_dir_all(&folder).unwrap();
+        let project = Self { machine, name: name.to_owned(), folder };
+        project.opctl(&[&["init", "--domain", "example.com"], args].concat());
+        project
+    }
+
+    /// `opctl create api`; the words are separated by blanks.
+    pub fn api(&self, args: &str) {
+        let words: Vec<&str> = ["create", "api"].into_iter().chain(args.split(' ')).collect();
+        self.opctl(&words);
+    }
+
+    fn opctl(&self, args: &[&str]) {
+        let output = self.command(env!("CARGO_BIN_EXE_opctl")).args(args).output().unwrap();
+        assert!(output.status.success(), "opctl {args:?}:\n{}", printed(&output));
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.machine.command(program);
+        command.current_dir(&self.folder);
+        command
+    }
+
+    /// `make`, on no cluster but the one that it chooses by itself. Returns what it printed.
+    pub fn make(&self, target: &str) -> String {
+        finished(target, self.command("make").arg(target).output().unwrap())
+    }
+
+    /// `make` on the cluster of the kubeconfig.
+    pub fn make_on(&self, cluster: &Cluster, target: &str) -> String {
+        let mut make = self.command("make");
+        make.arg(target).env("KUBECONFIG", &cluster.kubeconfig);
+        finished(target, make.output().unwrap())
+    }
+
+    /// `make run` in the background, once the operator is ready.
+    pub fn run(&self) -> Background {
+        let (probes, metrics) = (free_port(), free_port());
+        let args = format!(
+            "ARGS=--health-probe-bind-address=127.0.0.1:{probes} \
+             --metrics-bind-address=127.0.0.1:{metrics}"
+        );
+        let mut make = self.command("make");
+        make.args(["run", &args]);
+        let log = self.machine.home().join(format!("{}.log", self.name));
+        let mut operator = Background::start(&format!("make run of {}", self.name), make, log);
+        timed(&format!("from `make run` to ready in {}", self.name), || {
+            within(COMPILATION, "ready operator", || {
+                operator.assert_runs();
+                get(probes, "/readyz")
+            })
+        });
+        assert_eq!(get(metrics, "/metrics").map(|text| text.ends_with("# EOF\n")), Ok(true));
+        operator
+    }
+
+    /// The project's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A file of the project.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.folder.join(path)).unwrap()
+    }
+
+    /// A path in the project, as an argument.
+    pub fn path(&self, path: &str) -> String {
+        self.folder.join(path).display().to_string()
+    }
+
+    /// Fails the test when a file differs from what it was.
+    pub fn assert_unchanged(&self, before: &Snapshot, what: &str) {
+        let now = self.snapshot();
+        let paths = before.keys().chain(now.keys());
+        let changed: Vec<_> = paths.filter(|path| before.get(*path) != now.get(*path)).collect();
+        assert!(changed.is_empty(), "{what} changes {changed:?}");
+    }
+
+    /// Every file with its content.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => drop(files.insert(path.clone(), fs::read(path).unwrap())),
+                }
+            }
+        }
+        files
+    }
+}
+
+pub type Snapshot = BTreeMap<PathBuf, Vec<u8>>;
+
+impl Drop for Project<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the project is kept: {}", self.folder.display());
+        } else {
+            fs::remove_dir_all(&self.folder).unwrap();
+            // The parent stays as long as it holds a project of a test that failed.
+            let _ = self.folder.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+/// Outside of this repository, whose settings for rustfmt and clippy hold for what is below. The
+/// same in each run, so that cargo replaces what it has compiled.
+fn folder(name: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    target().hash(&mut hasher);
+    std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
+}
+
+fn finished(target: &str, output: Output) -> String {
+    let printed = printed(&output);
+    assert!(output.status.success(), "make {target}:\n{printed}");
+    printed
+}
+
+fn printed(output: &Output) -> String {
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// The body of an answer of 200; else what there was instead.
+fn get(port: u16, path: &str) -> Result<String, String> {
+    let ask = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error: std::io::Error| error.to_string())?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
+        _ => Err(answer),
+    }
+}

@@ -1,0 +1,134 @@
+//! What a generated project is before anyone has touched it: formatted, without a warning, tested,
+//! and accepted by the API server.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::machine::{Machine, processes, target};
+use crate::memcached::settled;
+use crate::project::Project;
+use crate::wait::timed;
+
+const MEMCACHED: &str = "--group cache --version v1alpha1 --kind Memcached";
+
+/// Kinds that are words of Rust, of its prelude, of Kubernetes or of the generated code itself.
+const HOSTILE: [&str; 14] = [
+    "Action",
+    "Async",
+    "Box",
+    "Cache",
+    "Clone",
+    "Context",
+    "Crate",
+    "Deployment",
+    "Manager",
+    "Mod",
+    "Result",
+    "Status",
+    "Type",
+    "URLMap",
+];
+
+/// What the hostile kinds don't have: scopes, versions, groups that are no identifiers, recipes.
+const OTHERS: [&str; 9] = [
+    "--group cache --version v1 --kind Memcached",
+    "--group cache --version v1alpha1 --kind Memcached",
+    "--group async --version v10 --kind Y",
+    "--group async --version v2 --kind Series",
+    "--group a.b --version v1beta1 --kind A",
+    "--group my-group --version v1 --kind Widget --namespaced=false",
+    "--group ops --version v1 --kind Pod --recipe memcached",
+    "--group ops --version v1 --kind Some --recipe memcached",
+    "--group ops --version v1 --kind True --controller=false",
+];
+
+#[test]
+fn the_memcached_project_is_clean() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "memcached-operator", &[]);
+    project.api(MEMCACHED);
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
+}
+
+#[test]
+fn a_project_of_hostile_and_long_names_is_clean() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "the-longest-of-project-names", &[]);
+    for args in OTHERS {
+        project.api(args);
+    }
+    for kind in HOSTILE {
+        project.api(&format!("--group ops --version v1 --kind {kind}"));
+    }
+    let (group, kind) = ("g".repeat(63), format!("K{}", "k".repeat(58)));
+    for (kind, recipe) in [(kind.as_str(), "none"), (&kind.replace("Kk", "Km"), "memcached")] {
+        project.api(&format!(
+            "--group {group} --version v65535alpha65535 --kind {kind} --recipe {recipe}"
+        ));
+    }
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
+}
+
+#[test]
+fn a_namespaced_project_needs_no_cluster_role() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "namespaced-operator", &["--namespaced"]);
+    project.api(MEMCACHED);
+    let cluster = is_clean(&machine, &project);
+    takes_samples(&cluster, &project);
+    let role = project.read("config/rbac/role.yaml");
+    assert!(role.contains("kind: Role\n"), "{role}");
+
+    let operator = project.run();
+    project.make("sample");
+    settled(&Cluster::running(&machine, "opctl"), "memcached-sample", 3);
+    drop(operator);
+}
+
+#[test]
+fn a_project_without_an_api_runs() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "empty-operator", &[]);
+    is_clean(&machine, &project);
+
+    let mut operator = project.run();
+    let binary = target().join("debug/manager").display().to_string();
+    let (pid, _) =
+        processes().into_iter().find(|(_, words)| words.first() == Some(&binary)).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(operator.wait().code(), Some(0), "make passes on how the operator ends");
+    assert!(operator.log().contains("stopping on SIGTERM"));
+    assert_eq!(machine.status("opctl")["running"], json!(false), "its cluster goes with it");
+}
+
+/// Checks all that a project promises before it runs; none of it may change a file. Returns the
+/// cluster on which this was done.
+fn is_clean(machine: &Machine, project: &Project) -> Cluster {
+    // The one on which `make test` runs. Started here, it stays for the rest.
+    let cluster = Cluster::start(machine, "test");
+    let before = project.snapshot();
+    for target in ["lint", "manifests", "test"] {
+        timed(&format!("make {target} in {}", project.name()), || project.make(target));
+        project.assert_unchanged(&before, &format!("make {target}"));
+    }
+    // A dry run cannot see a namespace that it would only make.
+    cluster.ok(&["create", "namespace", &format!("{}-system", project.name())]);
+    accepts(&cluster, project, "config/default");
+    cluster
+}
+
+fn takes_samples(cluster: &Cluster, project: &Project) {
+    project.make_on(cluster, "install");
+    accepts(cluster, project, "config/samples");
+}
+
+/// The API server would take the manifests, and has nothing to say about them.
+fn accepts(cluster: &Cluster, project: &Project, folder: &str) {
+    let path = project.path(folder);
+    let output = cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "-k", &path]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{folder}: {errors}");
+}
