@@ -130,6 +130,10 @@ fn chunks(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn break_line(line: &str) -> Option<String> {
+    // No line has more characters than bytes.
+    if line.len() <= USE_WIDTH {
+        return None;
+    }
     let width = line.chars().count();
     if width <= USE_WIDTH {
         return None;

@@ -66,7 +66,7 @@ impl<'a> Project<'a> {
         let (probes, metrics) = (free_port(), free_port());
         let args = format!(
             "ARGS=--health-probe-bind-address=127.0.0.1:{probes} \
-             --metrics-bind-address=127.0.0.1:{metrics}"
+             --metrics-bind-address=127.0.0.1:{metrics} --metrics-secure=false"
         );
         let mut make = self.command("make");
         make.args(["run", &args]);

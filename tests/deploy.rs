@@ -1,0 +1,381 @@
+//! What a project deploys, against the real control plane: every part of config/, and the Makefile's way there.
+
+// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::{Command, cargo::cargo_bin};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The optional parts.
+const PARTS: [&str; 4] = ["availability", "network-policy", "prometheus", "grafana"];
+
+/// The metrics that the generated runtime has.
+const METRICS: [&str; 11] = [
+    "controller_runtime_active_workers",
+    "controller_runtime_max_concurrent_reconciles",
+    "controller_runtime_reconcile_errors_total",
+    "controller_runtime_reconcile_panics_total",
+    "controller_runtime_reconcile_time_seconds_bucket",
+    "controller_runtime_reconcile_total",
+    "leader_election_master_status",
+    "rest_client_requests_total",
+    "workqueue_adds_total",
+    "workqueue_depth",
+    "workqueue_retries_total",
+];
+
+/// The longest name that a project may have.
+const LONGEST: &str = "an-operator-with-a-long-name";
+
+fn opctl(folder: &Path) -> Command {
+    let mut command = Command::new(cargo_bin!("opctl"));
+    command.current_dir(folder);
+    command
+}
+
+/// The stdout of a command that must succeed.
+fn ok(command: &mut Command) -> String {
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+}
+
+/// A generated project.
+struct Project {
+    folder: TempDir,
+    name: &'static str,
+}
+
+impl Project {
+    /// One that has no API yet.
+    fn bare(name: &'static str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let init = ["init", "--domain", "example.com", "--project-name", name];
+        ok(opctl(folder.path()).args(init).args(flags));
+        Self { folder, name }
+    }
+
+    /// One with the kind Memcached.
+    fn new(name: &'static str, flags: &[&str]) -> Self {
+        let project = Self::bare(name, flags);
+        let api = ["create", "api", "--group", "cache", "--version", "v1alpha1"];
+        ok(opctl(project.folder.path()).args(api).args(["--kind", "Memcached"]));
+        project
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.folder.path().join(path)).unwrap()
+    }
+
+    /// The name of one of its objects.
+    fn object(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+
+    fn namespace(&self) -> String {
+        self.object("system")
+    }
+
+    /// Has these optional parts and no others.
+    fn switch(&self, parts: &[&str]) {
+        let path = "config/default/kustomization.yaml";
+        let mut lines = Vec::new();
+        let mut found = 0;
+        for line in self.text(path).lines() {
+            let part = PARTS.iter().find(|part| line.contains(&format!("- ../{part} ")));
+            let Some(part) = part else {
+                lines.push(line.to_owned());
+                continue;
+            };
+            found += 1;
+            let line = line.trim_start_matches('#');
+            let mark = if parts.contains(part) { "" } else { "#" };
+            lines.push(format!("{mark}{line}"));
+        }
+        assert_eq!(found, PARTS.len(), "one line switches a part");
+        fs::write(self.folder.path().join(path), lines.join("\n") + "\n").unwrap();
+    }
+
+    /// What config/default makes, by kind and name.
+    fn objects(&self) -> BTreeSet<String> {
+        let mut kubectl = Command::new("kubectl");
+        kubectl.current_dir(self.folder.path()).args(["kustomize", "config/default"]);
+        let text = ok(&mut kubectl);
+        let field = |object: &str, start: &str| {
+            let line = object.lines().find_map(|line| line.strip_prefix(start));
+            line.unwrap().trim_matches('"').to_owned()
+        };
+        text.split("\n---\n")
+            .map(|object| format!("{}/{}", field(object, "kind: "), field(object, "  name: ")))
+            .collect()
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
+        let mut git = Command::new("git");
+        ok(git.current_dir(self.folder.path()).args(identity).args(args))
+    }
+}
+
+/// A control plane that ends with the test.
+struct Cluster(TempDir);
+
+impl Cluster {
+    fn start() -> Self {
+        let kubectl = Command::new("kubectl").args(["version", "--client"]).output();
+        assert!(kubectl.is_ok(), "these tests need kubectl on PATH: {kubectl:?}");
+        let cluster = Self(tempfile::tempdir().unwrap());
+        ok(cluster.opctl(cluster.0.path()).arg("start"));
+        cluster
+    }
+
+    fn opctl(&self, folder: &Path) -> Command {
+        let mut command = opctl(folder);
+        command.arg("cluster").env("OPCTL_STATE_DIR", self.0.path().join("state"));
+        command
+    }
+
+    /// Runs a command in the project's folder, on the cluster.
+    fn run(&self, project: &Project, command: &[&str]) -> Command {
+        let mut run = self.opctl(project.folder.path());
+        run.args(["run", "--no-start", "--"]).args(command);
+        run
+    }
+
+    fn kubectl(&self, project: &Project, args: &[&str]) -> String {
+        ok(&mut self.run(project, &[&["kubectl"], args].concat()))
+    }
+
+    /// Applies what the API server takes without a warning.
+    fn apply(&self, project: &Project, flags: &[&str]) {
+        let command = [&["kubectl", "apply", "--server-side"], flags].concat();
+        self.run(project, &command).assert().success().stderr("");
+    }
+
+    /// The pods run: they have passed Pod Security.
+    fn deployed(&self, project: &Project, replicas: usize) {
+        let (namespace, deployment) =
+            (project.namespace(), format!("deployment/{}", project.object("controller-manager")));
+        let rollout = ["-n", &namespace, "rollout", "status", &deployment, "--timeout=60s"];
+        self.kubectl(project, &rollout);
+        let get = ["-n", &namespace, "get", &deployment, "-o", "jsonpath={.status.readyReplicas}"];
+        assert_eq!(self.kubectl(project, &get), replicas.to_string());
+    }
+
+    /// Whether the operator is permitted what `request` says.
+    fn permits(&self, project: &Project, request: &str) -> bool {
+        let user = format!(
+            "--as=system:serviceaccount:{}:{}",
+            project.namespace(),
+            project.object("controller-manager")
+        );
+        let request: Vec<&str> = request.split(' ').collect();
+        let command = [&["kubectl", "auth", "can-i", &user], request.as_slice()].concat();
+        let output = self.run(project, &command).output().unwrap();
+        match output.stdout.trim_ascii() {
+            b"yes" => true,
+            b"no" => false,
+            _ => panic!("{request:?}: {output:?}"),
+        }
+    }
+
+    /// Stands in for the Prometheus operator.
+    fn install_monitoring_crds(&self, project: &Project) {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let kinds = [("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
+        let crds = kinds.map(|(kind, plural)| {
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+                "spec": {
+                    "group": "monitoring.coreos.com", "scope": "Namespaced",
+                    "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+                    "versions": [{
+                        "name": "v1", "served": true, "storage": true,
+                        "schema": {"openAPIV3Schema": schema},
+                    }],
+                },
+            })
+        });
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": crds}).to_string();
+        let path = self.0.path().join("crds.json");
+        fs::write(&path, list).unwrap();
+        let path = path.to_str().unwrap();
+        self.apply(project, &["-f", path]);
+        self.kubectl(
+            project,
+            &["wait", "--for=condition=Established", "--timeout=60s", "-f", path],
+        );
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let stopped = self.opctl(self.0.path()).arg("stop").output().unwrap();
+        assert!(stopped.status.success() || std::thread::panicking(), "{stopped:?}");
+    }
+}
+
+const DRY_RUN: [&str; 3] = ["--dry-run=server", "-k", "config/default"];
+
+#[test]
+fn the_api_server_takes_every_part() {
+    let cluster = Cluster::start();
+    let project = Project::new("memcached-operator", &[]);
+    cluster.apply(&project, &["-k", "config/default"]);
+    cluster.deployed(&project, 1);
+    let plain = project.objects();
+
+    cluster.install_monitoring_crds(&project);
+    let kinds: [&[&str]; PARTS.len()] = [
+        &["PodDisruptionBudget"],
+        &["NetworkPolicy"],
+        &["PrometheusRule", "ServiceMonitor"],
+        &["ConfigMap"],
+    ];
+    for (part, kinds) in PARTS.into_iter().zip(kinds) {
+        project.switch(&[part]);
+        let objects = project.objects();
+        assert!(objects.is_superset(&plain));
+        let added = objects.difference(&plain).filter_map(|object| object.split('/').next());
+        assert_eq!(added.collect::<Vec<_>>(), kinds, "{part}");
+        cluster.apply(&project, &DRY_RUN);
+    }
+
+    project.switch(&PARTS);
+    cluster.apply(&project, &["-k", "config/default"]);
+    cluster.deployed(&project, 2);
+    let namespace = project.namespace();
+    let allowed = "--for=jsonpath={.status.disruptionsAllowed}=1";
+    let budget = format!("pdb/{}", project.object("controller-manager"));
+    cluster.kubectl(&project, &["-n", &namespace, "wait", allowed, "--timeout=60s", &budget]);
+
+    let refused = ["kubectl", "-n", &namespace, "run", "root", "--image=example.com/none"];
+    let refused = cluster.run(&project, &refused).assert().failure();
+    let error = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(error.contains("violates PodSecurity"), "{error}");
+
+    let own = format!("-n {namespace}");
+    for request in [
+        format!("create leases.coordination.k8s.io {own}"),
+        format!("update leases.coordination.k8s.io {own}"),
+        "create tokenreviews.authentication.k8s.io".to_owned(),
+        "create subjectaccessreviews.authorization.k8s.io".to_owned(),
+        "list deployments.apps -A".to_owned(),
+    ] {
+        assert!(cluster.permits(&project, &request), "{request}");
+    }
+    for request in ["create leases.coordination.k8s.io -n default", "get secrets -A"] {
+        assert!(!cluster.permits(&project, request), "{request}");
+    }
+}
+
+#[test]
+fn a_namespaced_operator_has_nothing_but_reviews_in_other_namespaces() {
+    let cluster = Cluster::start();
+    let project = Project::new(LONGEST, &["--namespaced"]);
+    cluster.apply(&project, &["-k", "config/default"]);
+    cluster.deployed(&project, 1);
+    cluster.install_monitoring_crds(&project);
+    project.switch(&PARTS);
+    cluster.apply(&project, &DRY_RUN);
+
+    let bindings: Vec<String> =
+        project.objects().into_iter().filter(|o| o.starts_with("ClusterRoleBinding/")).collect();
+    assert_eq!(bindings, [format!("ClusterRoleBinding/{LONGEST}-metrics-auth-rolebinding")]);
+    let own = format!("-n {}", project.namespace());
+    for (verb, kind) in [("list", "deployments.apps"), ("watch", "memcacheds.cache.example.com")] {
+        assert!(cluster.permits(&project, &format!("{verb} {kind} {own}")));
+        assert!(!cluster.permits(&project, &format!("{verb} {kind} -n default")));
+    }
+    assert!(cluster.permits(&project, "create tokenreviews.authentication.k8s.io"));
+}
+
+#[test]
+fn make_deploys_an_image_and_dirties_no_tracked_file() {
+    let cluster = Cluster::start();
+    let project = Project::new("memcached-operator", &[]);
+    project.git(&["init", "-q"]);
+    project.git(&["add", "."]);
+    project.git(&["commit", "-qm", "Begin"]);
+
+    let image = "localhost:5000/memcached@sha256:\
+                 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let set = format!("IMG={image}");
+    ok(&mut cluster.run(&project, &["make", "build-installer", &set]));
+    assert_eq!(project.git(&["status", "--porcelain"]), "?? dist/\n");
+    cluster.apply(&project, &["-f", "dist/install.yaml"]);
+    cluster.deployed(&project, 1);
+    fs::remove_dir_all(project.folder.path().join("dist")).unwrap();
+
+    let deployed = || {
+        let name = project.object("controller-manager");
+        let path = "jsonpath={.spec.template.spec.containers[*].image}";
+        let namespace = project.namespace();
+        cluster.kubectl(&project, &["-n", &namespace, "get", "deployment", &name, "-o", path])
+    };
+    assert_eq!(deployed(), image);
+    ok(&mut cluster.run(&project, &["make", "deploy", "IMG=example.com/x:1"]));
+    assert_eq!(deployed(), "example.com/x:1");
+    cluster.deployed(&project, 1);
+
+    cluster.kubectl(&project, &["create", "-k", "config/samples"]);
+    ok(&mut cluster.run(&project, &["make", "undeploy"]));
+    ok(&mut cluster.run(&project, &["make", "undeploy"]));
+    let rest = cluster.kubectl(&project, &["get", "ns,crd,clusterroles", "-o", "name"]);
+    assert!(!rest.contains("memcached"), "{rest}");
+    assert_eq!(project.git(&["status", "--porcelain"]), "");
+
+    // Without a cluster nothing is hidden: kubectl's error is make's.
+    fs::remove_file(project.folder.path().join("config/manager/manager.yaml")).unwrap();
+    let broken = cluster.run(&project, &["make", "deploy"]).assert().failure();
+    let error = String::from_utf8_lossy(&broken.get_output().stderr).into_owned();
+    assert!(error.contains("manager.yaml"), "{error}");
+}
+
+#[test]
+fn every_name_and_a_project_without_an_api_build() {
+    for name in ["true", "on", "null", "x", LONGEST] {
+        let project = Project::bare(name, &[]);
+        project.switch(&PARTS);
+        let objects = project.objects();
+        for object in ["Namespace/NAME-system", "ConfigMap/NAME-grafana-dashboard"] {
+            assert!(objects.contains(&object.replace("NAME", name)), "{name}: {objects:?}");
+        }
+    }
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_exist_and_alerts_have_runbooks() {
+    let project = Project::new("memcached-operator", &[]);
+    let rules = project.text("config/prometheus/rules.yaml");
+    let dashboard = project.text("config/grafana/dashboard.json");
+    let mut asked = BTreeSet::new();
+    for word in (rules.clone() + &dashboard).split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+    {
+        let prefixes = ["controller_runtime_", "leader_election_", "rest_client_", "workqueue_"];
+        if prefixes.iter().any(|prefix| word.starts_with(prefix)) {
+            asked.insert(word.to_owned());
+        }
+    }
+    assert_eq!(asked, METRICS.map(str::to_owned).into());
+    serde_json::from_str::<Value>(&dashboard).unwrap();
+
+    let rules: serde_yaml::Value = serde_yaml::from_str(&rules).unwrap();
+    let runbooks = project.text("docs/runbooks.md");
+    let headings: Vec<&str> =
+        runbooks.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let mut alerts = Vec::new();
+    for rule in rules["spec"]["groups"][0]["rules"].as_sequence().unwrap() {
+        let (alert, notes) = (rule["alert"].as_str().unwrap(), &rule["annotations"]);
+        alerts.push(alert);
+        assert!(["warning", "critical"].contains(&rule["labels"]["severity"].as_str().unwrap()));
+        assert!(notes["summary"].is_string() && notes["description"].is_string());
+        let runbook = format!("docs/runbooks.md#{}", alert.to_lowercase());
+        assert_eq!(notes["runbook"].as_str(), Some(runbook.as_str()));
+    }
+    assert_eq!(alerts, headings);
+}
