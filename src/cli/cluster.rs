@@ -62,9 +62,9 @@ enum Action {
     /// Run a command on the cluster, which is started for it if need be
     #[command(
         long_about = "Run a command on the cluster, which is started for it if need be.\n\n\
-            KUBECONFIG and OPCTL_CLUSTER (the name) are set for the command. Its exit code is \
-            passed on, 128 + n when signal n killed it. A cluster that was started for a command \
-            is stopped when the last command on it ends.",
+            KUBECONFIG, OPCTL_CLUSTER (the name) and OPCTL_AUDIT_LOG (the API server's audit log) \
+            are set for the command. Its exit code is passed on, 128 + n when signal n killed it. \
+            A cluster that was started for a command is stopped when the last command on it ends.",
         after_help = "Examples:\n  \
             opctl cluster run -- kubectl get nodes\n  \
             opctl cluster run --name test -- cargo test\n  \

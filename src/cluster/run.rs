@@ -86,6 +86,7 @@ fn execute(
     };
     let mut command = Command::new(program);
     command.args(args).env("KUBECONFIG", &record.kubeconfig).env("OPCTL_CLUSTER", cluster.name());
+    command.env("OPCTL_AUDIT_LOG", &record.audit_log);
     // kubectl remembers for hours what a server knows, by its address: another cluster's ports.
     command.env("KUBECACHEDIR", cluster.kubectl_cache());
     if let Some(path) = path_with(&record.kubectl) {

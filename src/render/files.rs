@@ -137,6 +137,7 @@ pub const FILES: &[File] = &[
         For::Version,
     ),
     project!(Owned, "src/bin/manifests.rs"),
+    project!(Owned, "src/bin/rbac_audit.rs"),
     project!(Owned, "src/controller/mod.rs"),
     file(
         "project/src/controller/group/mod.rs.tera",
@@ -172,6 +173,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/telemetry.rs"),
     project!(Owned, "src/manager/tls.rs"),
     project!(Owned, "tests/common/mod.rs"),
+    project!(Owned, "tests/common/service_account.rs"),
     project!(Owned, "tests/manager.rs"),
     project!(Owned, "tests/manifests.rs"),
     file(
