@@ -43,7 +43,8 @@ impl<'a> Project<'a> {
         assert!(output.status.success(), "opctl {args:?}:\n{}", printed(&output));
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// A command of the user's, in the project.
+    pub fn command(&self, program: &str) -> Command {
         let mut command = self.machine.command(program);
         command.current_dir(&self.folder);
         command
@@ -90,6 +91,13 @@ impl<'a> Project<'a> {
     /// A file of the project.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.folder.join(path)).unwrap()
+    }
+
+    /// Changes a file of the project.
+    pub fn replace(&self, path: &str, old: &str, new: &str) {
+        let text = self.read(path);
+        assert!(text.contains(old), "{path}:\n{text}");
+        fs::write(self.folder.join(path), text.replacen(old, new, 1)).unwrap();
     }
 
     /// A path in the project, as an argument.

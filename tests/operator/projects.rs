@@ -104,6 +104,43 @@ fn a_project_without_an_api_runs() {
     assert_eq!(machine.status("opctl")["running"], json!(false), "its cluster goes with it");
 }
 
+#[test]
+fn the_audit_tells_what_is_permitted_but_never_used_and_what_is_refused() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "memcached-operator", &[]);
+    project.api(MEMCACHED);
+    // Started here, its audit log stays for the rest.
+    let cluster = Cluster::start(&machine, "rbac-audit");
+    let printed = timed("make rbac-audit", || project.make("rbac-audit"));
+    assert!(printed.contains("the operator is permitted exactly what it uses"), "{printed}");
+
+    project.replace(
+        "config/rbac/role.yaml",
+        "  - pods\n  verbs:\n",
+        "  - pods\n  verbs:\n  - delete\n",
+    );
+    let mut audit = project.command("cargo");
+    audit.args(["run", "--quiet", "--bin", "rbac-audit"]);
+    audit.env("OPCTL_AUDIT_LOG", &cluster.audit_log);
+    let output = audit.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        !output.status.success() && printed.contains("UNUSED   delete pods (core)"),
+        "{printed}"
+    );
+
+    // A request of the service account's that no role permits.
+    cluster.ok(&["create", "serviceaccount", "controller-manager"]);
+    let token = cluster.kubectl(&["create", "token", "controller-manager"]).stdout;
+    let server = machine.status("rbac-audit")["server"].as_str().unwrap().to_owned();
+    let mut kubectl = machine.command("kubectl");
+    kubectl.args(["--insecure-skip-tls-verify", "--server", &server, "--token"]);
+    kubectl.arg(String::from_utf8(token).unwrap().trim()).args(["get", "secrets"]);
+    assert!(!kubectl.output().unwrap().status.success());
+    let printed = String::from_utf8(audit.output().unwrap().stdout).unwrap();
+    assert!(printed.contains("REFUSED  list secrets (core)"), "{printed}");
+}
+
 /// Checks all that a project promises before it runs; none of it may change a file. Returns the
 /// cluster on which this was done.
 fn is_clean(machine: &Machine, project: &Project) -> Cluster {
