@@ -50,7 +50,8 @@ impl Background {
         eventually(&what, || self.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned()))
     }
 
-    fn send(&self, signal: Signal) {
+    /// Sends the signal to the whole group.
+    pub fn send(&self, signal: Signal) {
         let group = Pid::from_child(&self.child);
         let _ = kill_process_group(group, signal); // it may have ended meanwhile
     }

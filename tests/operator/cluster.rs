@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
+#[derive(Clone)]
 pub struct Cluster {
-    kubectl: PathBuf,
+    pub kubectl: PathBuf,
     pub kubeconfig: PathBuf,
     pub audit_log: PathBuf,
 }

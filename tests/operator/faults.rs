@@ -25,25 +25,36 @@ pub fn made_again_at_once(cluster: &Cluster) {
 
 /// Kills the API server, brings it back, and has the operator at work again.
 pub fn the_api_server_dies(machine: &Machine, cluster: &Cluster) {
-    let is_server = |(_, words): &(i32, Vec<String>)| words[0].ends_with("/kube-apiserver");
-    let (pid, words) = machine.processes().into_iter().find(is_server).unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let (pid, words) = api_server(machine);
+    kill_process(pid, Signal::KILL).unwrap();
     eventually("end of the API server", || {
         let runs = cluster.kubectl(&["get", "--raw", "/readyz"]).status.success();
         (!runs).then_some(()).ok_or_else(|| "it answers".to_owned())
     });
 
     start_as_a_daemon(&words);
-    eventually("API server", || {
-        let output = cluster.kubectl(&["get", "--raw", "/readyz"]);
-        output.status.success().then_some(()).ok_or_else(|| format!("{output:?}"))
-    });
+    answers(cluster);
     cluster.create(&memcached("after-the-fault", json!({ "size": 2 })));
     settled(cluster, "after-the-fault", 2);
 }
 
+/// The API server's process and its command line.
+pub fn api_server(machine: &Machine) -> (Pid, Vec<String>) {
+    let is_server = |(_, words): &(i32, Vec<String>)| words[0].ends_with("/kube-apiserver");
+    let (pid, words) = machine.processes().into_iter().find(is_server).unwrap();
+    (Pid::from_raw(pid).unwrap(), words)
+}
+
+/// Waits for the API server.
+pub fn answers(cluster: &Cluster) {
+    eventually("API server", || {
+        let output = cluster.kubectl(&["get", "--raw", "/readyz", "--request-timeout=5s"]);
+        output.status.success().then_some(()).ok_or_else(|| format!("{output:?}"))
+    });
+}
+
 /// Leaves the process to pid 1, which collects it when the cluster is stopped.
-fn start_as_a_daemon(words: &[String]) {
+pub fn start_as_a_daemon(words: &[String]) {
     let mut shell = Command::new("sh");
     // A group of its own: it is not the terminal's to interrupt.
     shell.args(["-c", "\"$@\" >/dev/null 2>&1 &", "sh"]).args(words).process_group(0);

@@ -52,14 +52,14 @@ impl<'a> Project<'a> {
 
     /// `make`, on no cluster but the one that it chooses by itself. Returns what it printed.
     pub fn make(&self, target: &str) -> String {
-        finished(target, self.command("make").arg(target).output().unwrap())
+        finished(&format!("make {target}"), self.command("make").arg(target).output().unwrap())
     }
 
     /// `make` on the cluster of the kubeconfig.
     pub fn make_on(&self, cluster: &Cluster, target: &str) -> String {
         let mut make = self.command("make");
         make.arg(target).env("KUBECONFIG", &cluster.kubeconfig);
-        finished(target, make.output().unwrap())
+        finished(&format!("make {target}"), make.output().unwrap())
     }
 
     /// `make run` in the background, once the operator is ready.
@@ -152,9 +152,10 @@ fn folder(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
 }
 
-fn finished(target: &str, output: Output) -> String {
+/// What a command printed that must succeed.
+pub fn finished(what: &str, output: Output) -> String {
     let printed = printed(&output);
-    assert!(output.status.success(), "make {target}:\n{printed}");
+    assert!(output.status.success(), "{what}:\n{printed}");
     printed
 }
 
@@ -163,7 +164,7 @@ fn printed(output: &Output) -> String {
 }
 
 /// The body of an answer of 200; else what there was instead.
-fn get(port: u16, path: &str) -> Result<String, String> {
+pub fn get(port: u16, path: &str) -> Result<String, String> {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;

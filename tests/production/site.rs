@@ -1,0 +1,145 @@
+//! A cluster that the Memcached project is deployed to, and managers that run beside it as the
+//! deployed ServiceAccount.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::background::Background;
+use crate::cluster::{Cluster, free_port};
+use crate::machine::{Machine, target};
+use crate::project::{Project, finished, get};
+use crate::wait::{eventually, timed};
+
+const PROJECT: &str = "memcached-operator";
+const NAMESPACE: &str = "memcached-operator-system";
+const ACCOUNT: &str = "memcached-operator-controller-manager";
+
+pub struct Site<'a> {
+    machine: &'a Machine,
+    _project: Project<'a>,
+    pub cluster: Cluster,
+}
+
+impl<'a> Site<'a> {
+    /// The control plane plays the node, so that the deployed manager itself does nothing.
+    pub fn deployed(machine: &'a Machine) -> Self {
+        let project = Project::init(machine, PROJECT, &[]);
+        project.api("--group cache --version v1alpha1 --kind Memcached");
+        timed("compilation of the manager", || {
+            let mut build = project.command("cargo");
+            finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
+        });
+        let cluster = Cluster::start(machine, "production");
+        project.make_on(&cluster, "deploy");
+        let crd = "crd/memcacheds.cache.example.com";
+        cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", crd]);
+        Self { machine, _project: project, cluster }
+    }
+
+    /// Credentials of their own of the deployed ServiceAccount.
+    pub fn account(&self, name: &str) -> Account {
+        let token = self.cluster.ok(&["create", "token", ACCOUNT, "-n", NAMESPACE]);
+        let view = self.cluster.ok(&["config", "view", "--minify", "--raw", "-o", "json"]);
+        let view: Value = serde_json::from_str(&view).unwrap();
+        let cluster = &view["clusters"][0]["cluster"];
+        let kubeconfig = self.kubeconfig(name, cluster, &json!({ "token": token.trim() }));
+        let path = kubeconfig.display().to_string();
+        let identity = self.cluster.ok(&["auth", "whoami", "-o", "json", "--kubeconfig", &path]);
+        let identity: Value = serde_json::from_str(&identity).unwrap();
+        let extra = &identity["status"]["userInfo"]["extra"];
+        let credential = extra["authentication.kubernetes.io/credential-id"][0].as_str();
+        Account { kubeconfig, credential: credential.expect("a token with an id").to_owned() }
+    }
+
+    /// The same account behind a proxy that speaks plain HTTP and knows its token.
+    pub fn behind(&self, account: Account, port: u16) -> Account {
+        let server = json!({ "server": format!("http://127.0.0.1:{port}") });
+        Account { kubeconfig: self.kubeconfig("proxy", &server, &json!({})), ..account }
+    }
+
+    fn kubeconfig(&self, name: &str, cluster: &Value, user: &Value) -> PathBuf {
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "c", "cluster": cluster }],
+            "users": [{ "name": "u", "user": user }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+            "current-context": "c",
+        });
+        let path = self.machine.home().join(format!("{name}.kubeconfig"));
+        fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
+    /// A manager, once it is ready.
+    pub fn manager(&self, name: &str, args: &[&str]) -> Manager {
+        self.manager_as(&self.account(name), name, args)
+    }
+
+    /// A manager that has these credentials.
+    pub fn manager_as(&self, account: &Account, name: &str, args: &[&str]) -> Manager {
+        let (probes, metrics) = (free_port(), free_port());
+        let mut command = self.machine.command(target().join("debug/manager").to_str().unwrap());
+        command.env("KUBECONFIG", &account.kubeconfig);
+        command.env("POD_NAME", name).env("POD_NAMESPACE", NAMESPACE);
+        command.arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"));
+        command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
+        command.arg("--metrics-secure=false").args(args);
+        let log = self.machine.home().join(format!("{name}.log"));
+        let mut process = Background::start(name, command, log);
+        eventually(&format!("ready {name}"), || {
+            process.assert_runs();
+            get(probes, "/readyz")
+        });
+        let credential = account.credential.clone();
+        Manager { name: name.to_owned(), process, metrics, credential }
+    }
+
+    /// The lease that the managers hold.
+    pub fn lease(&self) -> Value {
+        self.cluster.get(&["lease", PROJECT, "-n", NAMESPACE])
+    }
+
+    /// Waits until the manager holds the lease. Returns how often it has gone from one to another.
+    pub fn led_by(&self, manager: &Manager) -> i64 {
+        eventually(&format!("lease of {}", manager.name), || {
+            let lease = self.lease();
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            match holder.starts_with(&format!("{}_", manager.name)) {
+                true => Ok(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0)),
+                false => Err(lease.to_string()),
+            }
+        })
+    }
+}
+
+/// Credentials of the deployed ServiceAccount.
+pub struct Account {
+    pub kubeconfig: PathBuf,
+    /// The id of its token: in the audit log, who has done what.
+    pub credential: String,
+}
+
+/// A manager of the Memcached project.
+pub struct Manager {
+    pub name: String,
+    pub process: Background,
+    pub credential: String,
+    metrics: u16,
+}
+
+impl Manager {
+    pub fn send(&self, signal: Signal) {
+        self.process.send(signal);
+    }
+
+    /// The sum of the samples of a metric.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = get(self.metrics, "/metrics").unwrap();
+        let samples = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+}
