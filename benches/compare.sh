@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# Measures two operators of the kind Memcached (cache.example.com/v1alpha1, with spec.size and
+# spec.containerPort), one after the other, on the same cluster, and prints a table.
+#
+#   opctl cluster run --name compare --nodes 20 -- \
+#       benches/compare.sh MANAGER CRD [FLAG]... -- MANAGER CRD [FLAG]...
+#
+# MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
+# --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many
+# Memcacheds there are. What each operator sent in each phase is told on stderr.
+set -euo pipefail
+
+objects=${OBJECTS:-200}
+deadline=240 # seconds in which a phase has to settle
+quiet=12     # seconds without a request that end a phase: longer than a status write may be folded
+idle=20      # seconds in which an operator with nothing to do is watched
+probe=18099
+
+die() {
+    echo "compare.sh: $*" >&2
+    exit 1
+}
+
+[[ -n ${KUBECONFIG:-} && -n ${OPCTL_CLUSTER:-} ]] || die "run it by \`opctl cluster run --\`"
+audit=$("${OPCTL:-opctl}" cluster status --name "$OPCTL_CLUSTER" -o json |
+    sed -n 's/.*"auditLog": "\(.*\)".*/\1/p')
+[[ -r $audit ]] || die "no audit log"
+work=$(mktemp -d)
+pid=
+trap '[[ -z $pid ]] || kill "$pid" 2>/dev/null; rm -rf "$work"' EXIT
+
+# === What the API server saw ===
+
+# How awk reads a line of the audit log.
+fields='
+    function field(text, name) {
+        if (!match(text, "\"" name "\":\"[^\"]*")) return ""
+        return substr(text, RSTART + length(name) + 4, RLENGTH - length(name) - 4)
+    }
+    function object_of(line) {
+        line = substr(line, index(line, "\"objectRef\":"))
+        sub(/}.*/, "", line)
+        return line
+    }'
+
+# The operator's requests since a byte of the audit log, as `verb resource/subresource`. Watches are
+# none, nor is what the cluster's own programs and kubectl send.
+requests() {
+    tail -c "+$(($1 + 1))" "$audit" | awk "$fields"'
+        /}$/ && field($0, "userAgent") !~ /^(kube-|kubectl|kwok)/ && field($0, "verb") != "watch" {
+            object = object_of($0)
+            print field($0, "verb"), field(object, "resource") "/" field(object, "subresource")
+        }'
+}
+
+# From the creation of each Memcached to that of its Deployment: the median and the maximum in
+# milliseconds; then the seconds from the first Memcached to the last Deployment.
+lags() {
+    tail -c "+$(($1 + 1))" "$audit" | awk "$fields"'
+        function seconds(time, part) {
+            split(substr(time, 12), part, /[:Z]/)
+            return part[1] * 3600 + part[2] * 60 + part[3]
+        }
+        /"verb":"(create|patch)"/ && /"code":201/ {
+            object = object_of($0)
+            name = field(object, "name")
+            time = seconds(field($0, "stageTimestamp"))
+            if (field(object, "resource") == "memcacheds") {
+                made[name] = time
+                if (!first) first = time
+            } else if (field(object, "resource") == "deployments" && (name in made)) {
+                lag = (time - made[name]) * 1000
+                for (i = ++count; i > 1 && sorted[i - 1] > lag; i--) sorted[i] = sorted[i - 1]
+                sorted[i] = lag
+                if (time > last) last = time
+            }
+        }
+        END {
+            if (!count) { print "- - -"; exit }
+            printf "%.0f %.0f %.2f\n", sorted[int((count + 1) / 2)], sorted[count], last - first
+        }'
+}
+
+# === What the operator is ===
+
+memory() { awk -v name="$1:" '$1 == name { printf "%.1f", $2 / 1024 }' "/proc/$pid/status"; }
+
+cpu() {
+    sed 's/.*) //' "/proc/$pid/stat" |
+        awk -v tick="$(getconf CLK_TCK)" '{ printf "%.2f", ($12 + $13) / tick }'
+}
+
+is_ready() {
+    (
+        exec 3<>"/dev/tcp/127.0.0.1/$probe" || exit 1
+        printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3
+        read -r -t 5 _ code _ <&3 && [[ $code == 200 ]]
+    ) 2>/dev/null
+}
+
+# === Whether there is nothing left to be done ===
+
+# Every Deployment and every Memcached is as asked for. What a Memcached does not tell is not asked
+# of it.
+has_size() {
+    local deployments memcacheds
+    deployments=$(kubectl get deployments -o jsonpath='{range .items[*]}{.spec.replicas}/{.status.replicas}/{.status.updatedReplicas}/{.status.readyReplicas}{"\n"}{end}')
+    [[ $(grep -cx "$1/$1/$1/$1" <<<"$deployments") == "$objects" ]] || return 1
+    memcacheds=$(kubectl get memcacheds -o jsonpath='{range .items[*]}{.metadata.generation}/{.status.observedGeneration}/{.status.readyReplicas}/{.status.conditions[?(@.type=="Available")].status}/{.status.conditions[?(@.type=="Progressing")].status}{"\n"}{end}')
+    [[ $(grep -cxE "([0-9]+)/(\1)?/($1)?/True/(False)?" <<<"$memcacheds") == "$objects" ]]
+}
+
+is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
+
+# A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`.
+phase() {
+    local name=$1 check=$2 from begin count last now
+    shift 2
+    from=$(stat -c %s "$audit")
+    begin=$(date +%s.%N)
+    "$@" >/dev/null
+    until $check; do
+        kill -0 "$pid" || die "the operator ended: $(tail -3 "$work/log")"
+        now=$(date +%s)
+        ((now - ${begin%.*} < deadline)) || die "$label: $name does not settle in $deadline s"
+        sleep 0.5
+    done
+    took=$(awk -v a="$begin" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
+    count=-1
+    last=$(date +%s)
+    while now=$(date +%s) && ((now - last < quiet && now - ${begin%.*} < deadline)); do
+        sent=$(requests "$from" | wc -l)
+        ((sent == count)) || last=$now
+        count=$sent
+        sleep 1
+    done
+    $check || die "$label: $name did not stay settled"
+    {
+        echo "$label, $name: $sent requests, settled in $took s"
+        requests "$from" | sort | uniq -c
+    } >&2
+    start_of_phase=$from
+}
+
+each() { awk -v sent="$sent" -v objects="$objects" 'BEGIN { printf "%.2f", sent / objects }'; }
+names() { seq -f 'm-%g' "$objects"; }
+size() { kubectl patch "$1" $(names) --type merge -p "{\"spec\":{\"$2\":$3}}"; }
+
+create() {
+    names | awk '{
+        print "---\napiVersion: cache.example.com/v1alpha1\nkind: Memcached"
+        print "metadata: {name: " $1 "}\nspec: {size: 1, containerPort: 11211}"
+    }' >"$work/memcacheds.yaml"
+    kubectl create -f "$work/memcacheds.yaml"
+}
+
+# Measures one operator; its column of the table goes to a file, a figure a line.
+measure() {
+    local label=$1 manager=$2 crd=$3 begin from median slowest all
+    shift 3
+    kubectl create namespace "compare-$label" >/dev/null
+    kubectl config set-context --current --namespace "compare-$label" >/dev/null
+    kubectl apply --server-side -f "$crd" >/dev/null
+    kubectl wait --for=condition=Established -f "$crd" >/dev/null
+    {
+        begin=$(date +%s%N)
+        "$manager" "--health-probe-bind-address=127.0.0.1:$probe" "$@" 2>"$work/log" >&2 &
+        pid=$!
+        until is_ready; do
+            kill -0 "$pid" || die "the operator does not start: $(tail -3 "$work/log")"
+            sleep 0.01
+        done
+        begin=$((($(date +%s%N) - begin) / 10000000))
+        stat -c %s "$manager" | awk '{ printf "%.1f\n", $1 / 1000000 }'
+        awk -v it="$begin" 'BEGIN { printf "%.2f\n", it / 100 }'
+        sleep 5
+        memory VmRSS && echo
+
+        phase create "has_size 1" create
+        each && echo
+        read -r median slowest all < <(lags "$start_of_phase")
+        printf '%s\n%s / %s\n%s\n' "$all" "$median" "$slowest" "$took"
+
+        phase scale "has_size 2" size memcacheds size 2
+        each && echo
+        phase self-heal "has_size 2" kubectl delete deployments --all --wait=false
+        each && echo
+        phase drift "has_size 2" size deployments replicas 5
+        each && echo
+
+        from=$(stat -c %s "$audit")
+        sleep "$idle"
+        requests "$from" | wc -l
+        memory VmRSS && echo
+
+        phase delete is_gone kubectl delete memcacheds --all --wait=false
+        each && echo
+        memory VmHWM && echo
+        cpu && echo
+        cut -d' ' -f1-3 /proc/loadavg
+    } >"$work/$label"
+    kill "$pid"
+    wait "$pid" || true
+    pid=
+    kubectl delete -f "$crd" >/dev/null
+    kubectl delete namespace "compare-$label" --wait=false >/dev/null
+}
+
+ours=()
+while (($#)) && [[ $1 != -- ]]; do
+    ours+=("$1")
+    shift
+done
+shift || true
+((${#ours[@]} >= 2 && $# >= 2)) || die "MANAGER CRD [FLAG]... -- MANAGER CRD [FLAG]..."
+
+# The kubeconfig's namespace is changed only in a copy.
+kubectl config view --raw --flatten >"$work/kubeconfig"
+export KUBECONFIG=$work/kubeconfig
+
+measure first "${ours[@]}"
+measure second "$@"
+
+cat >"$work/rows" <<ROWS
+binary, MB
+from start to ready, s
+memory idle without objects, MiB
+requests per object: create
+from the first Memcached created to the last Deployment, s
+from a Memcached to its Deployment, median / maximum, ms
+from the first Memcached created to all settled, s
+requests per object: scale 1 to 2
+requests per object: self-heal, its Deployment deleted
+requests per object: drift, its Deployment's replicas changed
+requests in $idle s with nothing to do
+memory idle with $objects objects, MiB
+requests per object: delete
+memory peak, MiB
+CPU over the run, s
+load average at the end
+ROWS
+echo "| $objects Memcacheds | ${ours[0]##*/} | ${1##*/} |"
+echo "|---|---|---|"
+paste -d'|' "$work/rows" "$work/first" "$work/second" | sed 's/^/| /; s/|\([^ ]\)/ | \1/g; s/$/ |/'
