@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
-use crate::error::Refusal;
 use crate::project::names::Module;
 use crate::project::{Answers, ApiRequest, NewApi, Project};
 use crate::render::Set;
@@ -105,18 +104,16 @@ impl Api {
     /// Asks what the flags leave open.
     fn answers(&self, new: &NewApi, project: &Project, ui: Ui) -> Result<Answers> {
         let set = Set::of(&project.cli_version);
-        let recipe = match &self.recipe {
-            Some(name) => known_recipe(set, name)?,
-            None => set.default_recipe(self.kind.as_deref().unwrap_or_default())?,
-        };
-        set.recipe(&recipe)?.check_scope(self.namespaced.unwrap_or(true))?;
+        let kind = self.kind.as_deref().unwrap_or_default();
+        let recipe = set.choose_recipe(self.recipe.as_deref(), kind)?;
+        recipe.check_scope(self.namespaced.unwrap_or(true))?;
         let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
         let controller = match self.controller {
             _ if new.has_controller() => false,
             Some(answer) => answer,
             None => ui.confirm("Create the controller?", true),
         };
-        Ok(Answers { resource, controller, recipe })
+        Ok(Answers { resource, controller, recipe: recipe.name })
     }
 }
 
@@ -139,14 +136,4 @@ fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {
     ui.note(format!(
         "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
     ));
-}
-
-fn known_recipe(set: &Set, name: &str) -> Result<String> {
-    let known: Vec<String> = set.recipes()?.into_iter().map(|recipe| recipe.name).collect();
-    match known.iter().any(|known| known == name) {
-        true => Ok(name.to_owned()),
-        false => Err(Refusal::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
-            .hint(format!("use one of {}", known.join(", ")))
-            .into()),
-    }
 }

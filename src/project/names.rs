@@ -35,7 +35,7 @@ fn judge(
 /// A DNS label has at most this many characters (RFC 1035), and so has a label value in Kubernetes.
 const LABEL: usize = 63;
 /// A DNS name has at most this many characters (RFC 1123).
-const SUBDOMAIN: usize = 253;
+pub const SUBDOMAIN: usize = 253;
 /// The longest suffix that a project's name gets in the names of its objects, which have to be labels.
 const PROJECT_SUFFIX: &str = "-controller-manager-metrics-service";
 /// The longest project name.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::Refusal;
-use crate::project::Project;
+use crate::project::{Project, names};
 use context::{Group, Resource};
 use files::{Class, For};
 use job::{Job, Subject};
@@ -220,9 +220,9 @@ fn crd_version_template(resource: &Resource) -> String {
 }
 
 /// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
-/// serde-saphyr writes, because that is what writes YAML in the generated project.
+/// serde-saphyr writes, because that is what writes YAML in the generated project, where no name is folded.
 fn yaml(text: &str) -> String {
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: 253 };
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: names::SUBDOMAIN };
     let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
 }

@@ -72,13 +72,23 @@ impl Set {
         Ok(Recipe { name: name.to_owned(), ..recipe })
     }
 
-    /// The name of the recipe that a kind gets unless another is asked for.
-    pub fn default_recipe(&self, kind: &str) -> Result<String> {
-        let known = self
-            .recipes()?
-            .into_iter()
-            .find(|recipe| recipe.kinds.iter().any(|known| known == kind));
-        Ok(known.map_or_else(|| NO_RECIPE.to_owned(), |recipe| recipe.name))
+    /// The recipe that is asked for, else the one that knows the kind, else the empty one.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if there is no recipe of the name that is asked for.
+    pub fn choose_recipe(&self, asked_for: Option<&str>, kind: &str) -> Result<Recipe> {
+        let mut recipes = self.recipes()?;
+        let find = |name: &str| recipes.iter().position(|recipe| recipe.name == name);
+        let known = || recipes.iter().position(|recipe| recipe.kinds.iter().any(|k| k == kind));
+        let position = match asked_for {
+            Some(name) => find(name).ok_or_else(|| {
+                let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+                Refusal::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
+                    .hint(format!("use one of {}", names.join(", ")))
+            })?,
+            None => known().or_else(|| find(NO_RECIPE)).context("there is no empty recipe")?,
+        };
+        Ok(recipes.swap_remove(position))
     }
 }
 
