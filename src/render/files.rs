@@ -173,7 +173,9 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/telemetry.rs"),
     project!(Owned, "src/manager/tls.rs"),
     project!(Owned, "tests/common/mod.rs"),
+    project!(Owned, "tests/common/process.rs"),
     project!(Owned, "tests/common/service_account.rs"),
+    project!(Owned, "tests/e2e.rs"),
     project!(Owned, "tests/manager.rs"),
     project!(Owned, "tests/manifests.rs"),
     file(

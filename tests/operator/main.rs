@@ -13,6 +13,7 @@ mod cost;
 mod faults;
 mod machine;
 mod memcached;
+mod production;
 mod project;
 mod projects;
 mod readme;

@@ -113,13 +113,16 @@ impl<'a> Project<'a> {
         assert!(changed.is_empty(), "{what} changes {changed:?}");
     }
 
-    /// Every file with its content.
+    /// Every file with its content, but for what git is told to ignore.
     pub fn snapshot(&self) -> Snapshot {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.folder.clone()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
+                if path == self.folder.join("target") {
+                    continue;
+                }
                 match path.is_dir() {
                     true => folders.push(path),
                     false => drop(files.insert(path.clone(), fs::read(path).unwrap())),

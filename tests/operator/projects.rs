@@ -147,7 +147,7 @@ fn is_clean(machine: &Machine, project: &Project) -> Cluster {
     // The one on which `make test` runs. Started here, it stays for the rest.
     let cluster = Cluster::start(machine, "test");
     let before = project.snapshot();
-    for target in ["lint", "manifests", "test"] {
+    for target in ["lint", "manifests", "test", "test-e2e"] {
         timed(&format!("make {target} in {}", project.name()), || project.make(target));
         project.assert_unchanged(&before, &format!("make {target}"));
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
+use super::fleet::{self, Load};
+use super::site::Site;
 use crate::cluster::Cluster;
 use crate::faults::{answers, api_server, start_as_a_daemon};
-use crate::fleet::{self, Load};
 use crate::machine::Machine;
-use crate::site::Site;
 use crate::wait::eventually;
 
 const MANY: usize = 200;

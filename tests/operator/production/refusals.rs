@@ -2,15 +2,15 @@
 
 use std::process::Command;
 
+use super::fleet::{self, Load};
+use super::proxy::{Fate, Proxy};
+use super::site::Site;
+use super::writes::writes;
 use crate::background::Background;
 use crate::cluster::free_port;
-use crate::fleet::{self, Load};
 use crate::machine::Machine;
 use crate::project::get;
-use crate::proxy::{Fate, Proxy};
-use crate::site::Site;
 use crate::wait::{eventually, timed};
-use crate::writes::writes;
 
 const MANY: usize = 200;
 

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::site::Manager;
 use crate::cluster::Cluster;
-use crate::site::Manager;
 
 /// A request that writes. The times are the API server's, and compare as text.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ const ACCOUNT: &str = "memcached-operator-controller-manager";
 
 pub struct Site<'a> {
     machine: &'a Machine,
-    _project: Project<'a>,
+    pub project: Project<'a>,
     pub cluster: Cluster,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Site<'a> {
         project.make_on(&cluster, "deploy");
         let crd = "crd/memcacheds.cache.example.com";
         cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", crd]);
-        Self { machine, _project: project, cluster }
+        Self { machine, project, cluster }
     }
 
     /// Credentials of their own of the deployed ServiceAccount.
@@ -136,9 +136,14 @@ impl Manager {
         self.process.send(signal);
     }
 
+    /// All metrics.
+    pub fn scrape(&self) -> String {
+        get(self.metrics, "/metrics").unwrap()
+    }
+
     /// The sum of the samples of a metric.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = get(self.metrics, "/metrics").unwrap();
+        let text = self.scrape();
         let samples = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
         samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }

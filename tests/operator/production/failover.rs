@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
+use super::fleet::{self, Load};
+use super::site::{Manager, Site};
+use super::writes::{assert_one_after_the_other, writes};
 use crate::cluster::Cluster;
-use crate::fleet::{self, Load};
 use crate::machine::Machine;
 use crate::memcached::memcached;
-use crate::site::{Manager, Site};
 use crate::wait::{eventually, within};
-use crate::writes::{assert_one_after_the_other, writes};
 
 /// The lease's 15 s, up to 2 s until its last change is seen, up to 2 s until the next attempt.
 const EXPIRY: Duration = Duration::from_secs(20);

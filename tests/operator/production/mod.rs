@@ -1,0 +1,12 @@
+//! What production does to a generated operator: replicas that die, an API server that goes away,
+//! and requests that fail. The operator is the binary of the Memcached project, with the rights of
+//! the ServiceAccount that the project deploys.
+
+mod failover;
+mod fleet;
+mod metrics;
+mod outages;
+mod proxy;
+mod refusals;
+mod site;
+mod writes;
