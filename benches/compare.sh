@@ -12,8 +12,8 @@ set -euo pipefail
 
 objects=${OBJECTS:-200}
 deadline=240 # seconds in which a phase has to settle
-quiet=12     # seconds without a request that end a phase: longer than a status write may be folded
-idle=20      # seconds in which an operator with nothing to do is watched
+quiet=${QUIET:-12} # seconds without a request that end a phase: longer than a status write may be folded
+idle=${IDLE:-20} # seconds in which an operator with nothing to do is watched
 probe=18099
 
 die() {

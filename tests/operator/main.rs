@@ -10,6 +10,7 @@ mod audit;
 mod background;
 mod cluster;
 mod cost;
+mod docs;
 mod faults;
 mod machine;
 mod memcached;
