@@ -172,6 +172,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/server.rs"),
     project!(Owned, "src/manager/telemetry.rs"),
     project!(Owned, "src/manager/tls.rs"),
+    project!(Owned, "src/manager/trimmed.rs"),
     project!(Owned, "tests/common/mod.rs"),
     project!(Owned, "tests/common/process.rs"),
     project!(Owned, "tests/common/service_account.rs"),
