@@ -65,6 +65,7 @@ impl Renderer {
         })?;
         tera.autoescape_on(Vec::<&str>::new());
         tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
+        tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust(text));
         Ok(Self { set, tera })
     }
 
@@ -225,4 +226,13 @@ fn yaml(text: &str) -> String {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: names::SUBDOMAIN };
     let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
+}
+
+/// A string as a Rust literal in ASCII, which is as wide as it is long.
+fn rust(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '\'' => c.to_string(),
+        _ => c.escape_default().to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }
