@@ -60,7 +60,11 @@ impl Recipe {
     }
 
     /// Whether the recipe takes what is told to it, and is told what it needs.
-    fn check_options(&self, options: &RecipeOptions, all: &[Self]) -> Result<(), Refusal> {
+    pub(super) fn check_options(
+        &self,
+        options: &RecipeOptions,
+        all: &[Self],
+    ) -> Result<(), Refusal> {
         let name = &self.name;
         for given in options.given() {
             if !self.options.iter().any(|option| option == given.name) {
@@ -112,15 +116,16 @@ pub struct Rule {
 impl Set {
     /// All recipes, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        self.names().filter_map(recipe_of).map(|name| self.recipe(name)).collect()
+        let names = self.names().filter_map(recipe_of);
+        names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 
-    /// One recipe.
-    pub fn recipe(&self, name: &str) -> Result<Recipe> {
+    /// The recipe of this name, if there is one.
+    pub fn find_recipe(&self, name: &str) -> Result<Option<Recipe>> {
         let path = format!("recipes/{name}/recipe.yaml");
-        let source = self.source(&path).with_context(|| format!("there is no recipe `{name}`"))?;
+        let Some(source) = self.source(&path) else { return Ok(None) };
         let recipe: Recipe = serde_yaml::from_str(source).with_context(|| path)?;
-        Ok(Recipe { name: name.to_owned(), ..recipe })
+        Ok(Some(Recipe { name: name.to_owned(), ..recipe }))
     }
 
     /// The recipe that is asked for, else the one that the options are for, else the one that knows
