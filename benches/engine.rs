@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use opctl::project::options::RecipeOptions;
 use opctl::project::{Answers, ApiRequest, Project};
 use opctl::render::{Renderer, Set};
 use opctl::sync::{Options, Workspace};
@@ -17,7 +18,12 @@ fn add(project: &Project, number: usize) -> Project {
         force: false,
     };
     let new = project.check_api(&request).unwrap();
-    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned() };
+    let answers = Answers {
+        resource: true,
+        controller: true,
+        recipe: "none".to_owned(),
+        options: RecipeOptions::default(),
+    };
     project.with_api(&new, &request, &answers).unwrap()
 }
 

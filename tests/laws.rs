@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use opctl::project::options::RecipeOptions;
 use opctl::project::{Answers, ApiRequest, License, Project, Settings};
 use opctl::render::{Renderer, Set};
 use opctl::sync::{Conflicts, Options, Workspace};
@@ -24,6 +25,7 @@ struct Api {
     namespaced: Option<bool>,
     controller: bool,
     recipe: &'static str,
+    options: RecipeOptions,
 }
 
 fn api() -> impl Strategy<Value = Api> {
@@ -41,9 +43,13 @@ fn api() -> impl Strategy<Value = Api> {
     ]);
     let plural = prop::sample::select(vec![None, None, None, Some("others")]);
     let namespaced = prop::sample::select(vec![None, None, Some(true), Some(false)]);
-    let recipe = prop::sample::select(vec!["none", "memcached"]);
+    let recipe = prop_oneof![
+        prop::sample::select(vec!["none", "memcached", "webserver"])
+            .prop_map(|recipe| (recipe, RecipeOptions::default())),
+        options().prop_map(|options| ("image", options)),
+    ];
     (group, version, kind, plural, namespaced, any::<bool>(), recipe).prop_map(
-        |(group, version, kind, plural, namespaced, controller, recipe)| Api {
+        |(group, version, kind, plural, namespaced, controller, (recipe, options))| Api {
             group,
             version,
             kind,
@@ -51,8 +57,24 @@ fn api() -> impl Strategy<Value = Api> {
             namespaced,
             controller,
             recipe,
+            options,
         },
     )
+}
+
+/// What a user tells a recipe, with whatever a shell lets through.
+fn options() -> impl Strategy<Value = RecipeOptions> {
+    let image = "[a-z]{1,9}(\\.[a-z]{1,9}:[1-9][0-9]{0,3}/[a-z]{1,99})?(:[A-Za-z0-9_]{1,128})?";
+    let command = proptest::option::of("([^,\0]|é|\n|[\"\\\\<$%#>]){1,20}(,[^,\0]{1,20}){0,5}");
+    let port = proptest::option::of(1..=u16::MAX);
+    let user = proptest::option::of(1..=i32::MAX);
+    (image, command, port, user).prop_map(|(image, command, port, user)| RecipeOptions {
+        container_command: command,
+        container_port: port.map(|port| port.to_string()),
+        image: Some(image),
+        run_as_user: user.map(|user| user.to_string()),
+        ..RecipeOptions::default()
+    })
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -153,8 +175,12 @@ fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
         force: false,
     };
     let new = project.check_api(&request)?;
-    let answers =
-        Answers { resource: true, controller: api.controller, recipe: api.recipe.to_owned() };
+    let answers = Answers {
+        resource: true,
+        controller: api.controller,
+        recipe: api.recipe.to_owned(),
+        options: api.options.clone(),
+    };
     Ok((project.with_api(&new, &request, &answers)?, request))
 }
 

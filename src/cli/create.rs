@@ -7,7 +7,8 @@ use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
 use crate::project::names::Module;
-use crate::project::{Answers, ApiRequest, NewApi, Project};
+use crate::project::options::{RecipeOptions, flag};
+use crate::project::{Answers, ApiRequest, NewApi, Project, refuse_flag};
 use crate::render::Set;
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
@@ -27,7 +28,7 @@ pub enum Create {
     override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]"
 )]
 #[command(
-    after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
+    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0"
 )]
 pub struct Api {
     /// The API group, without the project's domain
@@ -54,6 +55,18 @@ pub struct Api {
     /// What to make of the kind [default: the recipe that knows the kind, else none]
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
+    /// The image that the kind runs [picks the recipe that is for one]
+    #[arg(long)]
+    image: Option<String>,
+    /// What to run in it: the program and its arguments, with commas between them [default: the image's own]
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
+    image_container_command: Option<String>,
+    /// The port that it listens on
+    #[arg(long, value_name = "PORT")]
+    image_container_port: Option<String>,
+    /// The id of the user that it runs as [default: the image's own]
+    #[arg(long, value_name = "ID")]
+    run_as_user: Option<String>,
     /// Print the recipes
     #[arg(long)]
     list_recipes: bool,
@@ -103,17 +116,37 @@ impl Api {
 
     /// Asks what the flags leave open.
     fn answers(&self, new: &NewApi, project: &Project, ui: Ui) -> Result<Answers> {
-        let set = Set::of(&project.cli_version);
-        let kind = self.kind.as_deref().unwrap_or_default();
-        let recipe = set.choose_recipe(self.recipe.as_deref(), kind)?;
-        recipe.check_scope(self.namespaced.unwrap_or(true))?;
+        let (recipe, options) = self.recipe(new, project)?;
         let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
         let controller = match self.controller {
             _ if new.has_controller() => false,
             Some(answer) => answer,
             None => ui.confirm("Create the controller?", true),
         };
-        Ok(Answers { resource, controller, recipe: recipe.name })
+        Ok(Answers { resource, controller, recipe, options })
+    }
+
+    /// The recipe and what is told to it. A resource keeps those that it has unless others are asked for.
+    fn recipe(&self, new: &NewApi, project: &Project) -> Result<(String, RecipeOptions)> {
+        let options = RecipeOptions {
+            container_command: self.image_container_command.clone(),
+            container_port: self.image_container_port.clone(),
+            image: self.image.clone(),
+            run_as_user: self.run_as_user.clone(),
+            ..RecipeOptions::default()
+        };
+        let is_asked_for = self.recipe.is_some() || options.given().next().is_some();
+        if let Some(options) = project.options(new.resource()).filter(|_| !is_asked_for) {
+            return Ok((project.recipe(new.resource()).to_owned(), options.clone()));
+        }
+        for given in options.given() {
+            refuse_flag(flag(given.name), given.value, given.check())?;
+        }
+        let set = Set::of(&project.cli_version);
+        let kind = self.kind.as_deref().unwrap_or_default();
+        let recipe = set.choose_recipe(self.recipe.as_deref(), kind, &options)?;
+        recipe.check_scope(self.namespaced.unwrap_or(true))?;
+        Ok((recipe.name, options))
     }
 }
 

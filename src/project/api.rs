@@ -3,6 +3,7 @@
 use serde_yaml::Mapping;
 
 use super::names::{self, Invalid};
+use super::options::RecipeOptions;
 use super::version::ApiVersion;
 use super::{Api, Choice, Project, Resource, plural};
 use crate::error::Refusal;
@@ -153,25 +154,54 @@ impl Project {
         let mut project = self.clone();
         let mut resource = new.resource.clone();
         resource.controller |= adds_controller;
+        project.choose(&resource, request, answers)?;
         let is_same = |r: &Resource| {
             (&r.group, &r.kind, &r.version) == (&resource.group, &resource.kind, &resource.version)
         };
         match project.resources.iter_mut().find(|r| is_same(r)) {
             Some(existing) => *existing = resource,
-            None => {
-                project.plugins.own.resources.push(Choice {
-                    domain: resource.domain.clone(),
-                    group: resource.group.clone(),
-                    kind: resource.kind.clone(),
-                    recipe: answers.recipe.clone(),
-                    version: resource.version.clone(),
-                    unknown: Mapping::new(),
-                });
-                project.resources.push(resource);
-            }
+            None => project.resources.push(resource),
         }
         project.normalise();
         Ok(project)
+    }
+
+    /// Notes the recipe of a resource and what is told to it. Only `--force` changes them.
+    fn choose(
+        &mut self,
+        resource: &Resource,
+        request: &ApiRequest,
+        answers: &Answers,
+    ) -> Result<(), Refusal> {
+        let choices = &mut self.plugins.own.resources;
+        match choices.iter_mut().find(|choice| choice.is_of(resource)) {
+            None => choices.push(Choice {
+                domain: resource.domain.clone(),
+                group: resource.group.clone(),
+                kind: resource.kind.clone(),
+                options: answers.options.clone(),
+                recipe: answers.recipe.clone(),
+                version: resource.version.clone(),
+                unknown: Mapping::new(),
+            }),
+            Some(choice)
+                if (&choice.recipe, &choice.options) == (&answers.recipe, &answers.options) => {}
+            Some(choice) if request.force => {
+                choice.recipe.clone_from(&answers.recipe);
+                choice.options = answers.options.clone();
+            }
+            Some(choice) => {
+                let made_with = if choice.recipe == answers.recipe {
+                    "other options".to_owned()
+                } else {
+                    format!("the recipe `{}`", choice.recipe)
+                };
+                let title = resource.title();
+                return Err(Refusal::failure(format!("the API {title} was made with {made_with}"))
+                .hint("leave out `--recipe` and its options, or write all its files again with `--force`"));
+            }
+        }
+        Ok(())
     }
 
     /// The model without one version of a kind.
@@ -197,6 +227,8 @@ pub struct Answers {
     pub controller: bool,
     /// The recipe of a new API.
     pub recipe: String,
+    /// What is told to the recipe.
+    pub options: RecipeOptions,
 }
 
 impl NewApi {
@@ -208,6 +240,11 @@ impl NewApi {
     /// Whether the API exists.
     pub fn exists(&self) -> bool {
         self.exists
+    }
+
+    /// The resource as it would be.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::names::{self, Invalid, Module};
-use super::{Project, Resource, version::ApiVersion};
+use super::{LAYOUT, Project, Resource, version::ApiVersion};
 use crate::error::Refusal;
 
 impl Project {
@@ -29,6 +29,12 @@ impl Project {
                     "`resources[{i}].domain` is `{}`, not the project's domain",
                     r.domain
                 )));
+            }
+        }
+        for (i, choice) in self.plugins.own.resources.iter().enumerate() {
+            for option in choice.options.given() {
+                let name = format!("plugins[{LAYOUT}].resources[{i}].options.{}", option.name);
+                field(&name, option.value, option.check())?;
             }
         }
         let damage = |refusal: Refusal| damaged(refusal.to_string());

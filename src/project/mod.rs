@@ -6,7 +6,9 @@
 mod api;
 mod check;
 mod file;
+mod image;
 pub mod names;
+pub mod options;
 pub mod plural;
 pub mod version;
 
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
 pub use api::{Answers, ApiRequest, NewApi, refuse_flag};
+use options::RecipeOptions;
 use version::ApiVersion;
 
 use crate::error::Refusal;
@@ -73,12 +76,14 @@ struct Options {
     unknown: Mapping,
 }
 
-/// The recipe that a resource was made with.
+/// The recipe that a resource was made with, and what was told to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Choice {
     domain: String,
     group: String,
     kind: String,
+    #[serde(default, skip_serializing_if = "RecipeOptions::is_empty")]
+    options: RecipeOptions,
     recipe: String,
     version: String,
     #[serde(flatten)]
@@ -207,8 +212,16 @@ impl Project {
 
     /// The recipe that a resource was made with.
     pub fn recipe(&self, resource: &Resource) -> &str {
-        let choice = self.plugins.own.resources.iter().find(|choice| choice.is_of(resource));
-        choice.map_or(NO_RECIPE, |choice| &choice.recipe)
+        self.choice(resource).map_or(NO_RECIPE, |choice| &choice.recipe)
+    }
+
+    /// What was told to the recipe of a resource.
+    pub fn options(&self, resource: &Resource) -> Option<&RecipeOptions> {
+        self.choice(resource).map(|choice| &choice.options)
+    }
+
+    fn choice(&self, resource: &Resource) -> Option<&Choice> {
+        self.plugins.own.resources.iter().find(|choice| choice.is_of(resource))
     }
 
     /// The storage version of a kind: the lowest one with an API, so that it depends on the set of

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::rustfmt;
 use crate::project::names::Module;
+use crate::project::options::RecipeOptions;
 use crate::project::version::ApiVersion;
 use crate::project::{self, License};
 
@@ -85,11 +86,36 @@ pub struct Resource {
     storage: bool,
     /// The recipe that it was made with.
     pub recipe: String,
+    /// What was told to the recipe.
+    options: Options,
     /// Whether the kind's path is too long for Rust that reads well.
     long: bool,
     /// How Rust names the type: by its version, or where that is too long as `Resource`, which is
     /// what it is imported as. Never bare: the user's `Box` or `Deployment` shadows nothing.
     ty: String,
+}
+
+/// What a user has told a recipe; null or empty where it is not given.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Options {
+    image: Option<String>,
+    /// The program and its arguments.
+    command: Vec<String>,
+    /// Digits.
+    port: Option<String>,
+    /// Digits.
+    user: Option<String>,
+}
+
+impl Options {
+    fn new(options: &RecipeOptions) -> Self {
+        Self {
+            image: options.image.clone(),
+            command: options.command().into_iter().map(str::to_owned).collect(),
+            port: options.container_port.clone(),
+            user: options.run_as_user.clone(),
+        }
+    }
 }
 
 impl Project {
@@ -161,6 +187,7 @@ impl Resource {
             controller: resource.controller,
             storage,
             recipe: project.recipe(resource).to_owned(),
+            options: project.options(resource).map(Options::new).unwrap_or_default(),
             long,
             ty: if long { "Resource".to_owned() } else { path },
         }

@@ -22,6 +22,7 @@ use crate::project::{Project, names};
 use context::{Group, Resource};
 use files::{Class, For};
 use job::{Job, Subject};
+use recipes::Recipe;
 pub use templates::Set;
 
 /// The files of a project by their path, with `/` between the parts.
@@ -65,6 +66,7 @@ impl Renderer {
         })?;
         tera.autoescape_on(Vec::<&str>::new());
         tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
+        tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust(text));
         Ok(Self { set, tera })
     }
 
@@ -74,6 +76,7 @@ impl Renderer {
     /// A [`Refusal`] if two resources would be the same file, or if a name is too long for a file;
     /// otherwise an error in a template.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
+        let recipes = self.recipes(project)?;
         let resources = context::resources(project);
         let groups = context::groups(&resources);
         let jobs = job::all(self.set.files(), project.license(), &resources, &groups)?;
@@ -83,7 +86,7 @@ impl Renderer {
                 resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
             self.parse(parts.iter().map(String::as_str))?;
         }
-        self.set_globals(project, &resources, &groups)?;
+        self.set_globals(project, &resources, &groups, &recipes)?;
 
         let mut tree = Tree::new();
         for job in &jobs {
@@ -96,21 +99,37 @@ impl Renderer {
         Ok(tree)
     }
 
+    /// The recipes of a project by their names, each told what it needs.
+    fn recipes(&self, project: &Project) -> Result<BTreeMap<String, Recipe>> {
+        let mut recipes = BTreeMap::new();
+        for resource in &project.resources {
+            let damaged = |refusal: Refusal| {
+                Refusal::failure(format!("PROJECT is damaged: {}: {refusal}", resource.title()))
+            };
+            let name = project.recipe(resource);
+            if !recipes.contains_key(name) {
+                let recipe = self.set.find_recipe(name)?.ok_or_else(|| {
+                    damaged(Refusal::failure(format!("there is no recipe `{name}`")))
+                })?;
+                recipes.insert(name.to_owned(), recipe);
+            }
+            if let Some(options) = project.options(resource) {
+                recipes[name].check_options(options, &[]).map_err(damaged)?;
+            }
+        }
+        Ok(recipes)
+    }
+
     fn set_globals(
         &mut self,
         project: &Project,
         resources: &[Resource],
         groups: &[Group],
+        recipes: &BTreeMap<String, Recipe>,
     ) -> Result<()> {
         let kinds: Vec<&Resource> = groups.iter().flat_map(|group| &group.kinds).collect();
         let controllers: Vec<&Resource> =
             groups.iter().flat_map(|group| &group.controllers).collect();
-        let mut recipes = BTreeMap::new();
-        for resource in &controllers {
-            if !recipes.contains_key(&resource.recipe) {
-                recipes.insert(resource.recipe.clone(), self.set.recipe(&resource.recipe)?);
-            }
-        }
         let rules = controllers
             .iter()
             .flat_map(|owner| recipes[&owner.recipe].rules.iter().map(|rule| (*owner, rule)));
@@ -225,4 +244,13 @@ fn yaml(text: &str) -> String {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: names::SUBDOMAIN };
     let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
+}
+
+/// A string as a Rust literal in ASCII, which is as wide as it is long.
+fn rust(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '\'' => c.to_string(),
+        _ => c.escape_default().to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
 }

@@ -9,6 +9,7 @@ use super::context::Resource;
 use super::templates::Set;
 use crate::error::Refusal;
 use crate::project::NO_RECIPE;
+use crate::project::options::{RecipeOptions, flag};
 
 /// A recipe's `recipe.yaml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,6 +25,12 @@ pub struct Recipe {
     /// Whether its children live in the object's namespace, so that the object needs to have one.
     #[serde(default)]
     pub needs_namespace: bool,
+    /// The options that it takes, by their names in `PROJECT`.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// Those of them that it cannot do without. Where they are given, no other recipe is meant.
+    #[serde(default)]
+    pub requires: Vec<String>,
     /// What the reconciler may do.
     pub rules: Vec<Rule>,
 }
@@ -46,6 +53,54 @@ impl Recipe {
     }
 }
 
+impl Recipe {
+    fn is_meant_by(&self, options: &RecipeOptions) -> bool {
+        let is_given = |name: &String| options.given().any(|given| given.name == name);
+        !self.requires.is_empty() && self.requires.iter().all(is_given)
+    }
+
+    /// Whether the recipe takes what is told to it, and is told what it needs.
+    pub(super) fn check_options(
+        &self,
+        options: &RecipeOptions,
+        all: &[Self],
+    ) -> Result<(), Refusal> {
+        let name = &self.name;
+        for given in options.given() {
+            if !self.options.iter().any(|option| option == given.name) {
+                let refusal =
+                    Refusal::usage(format!("the recipe `{name}` takes no `{}`", flag(given.name)));
+                let takes = |recipe: &&Self| recipe.options.iter().any(|o| o == given.name);
+                return Err(match all.iter().find(takes) {
+                    Some(other) => {
+                        let needs: Vec<_> = other
+                            .requires
+                            .iter()
+                            .map(|name| format!(" `{}`", flag(name)))
+                            .collect();
+                        refusal.hint(format!(
+                            "leave it out, or use `--recipe {}` with{}",
+                            other.name,
+                            needs.join(",")
+                        ))
+                    }
+                    None => refusal.hint("leave it out"),
+                });
+            }
+        }
+        let is_missing = |name: &&String| options.given().all(|given| given.name != *name);
+        match self.requires.iter().find(is_missing) {
+            None => Ok(()),
+            Some(missing) => {
+                let flag = flag(missing);
+                Err(Refusal::usage(format!("the recipe `{name}` needs `{flag}`")).hint(format!(
+                    "give `{flag}`, or use another recipe: `opctl create api --list-recipes`"
+                )))
+            }
+        }
+    }
+}
+
 /// What a reconciler may do with one resource.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,24 +116,33 @@ pub struct Rule {
 impl Set {
     /// All recipes, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        self.names().filter_map(recipe_of).map(|name| self.recipe(name)).collect()
+        let names = self.names().filter_map(recipe_of);
+        names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 
-    /// One recipe.
-    pub fn recipe(&self, name: &str) -> Result<Recipe> {
+    /// The recipe of this name, if there is one.
+    pub fn find_recipe(&self, name: &str) -> Result<Option<Recipe>> {
         let path = format!("recipes/{name}/recipe.yaml");
-        let source = self.source(&path).with_context(|| format!("there is no recipe `{name}`"))?;
+        let Some(source) = self.source(&path) else { return Ok(None) };
         let recipe: Recipe = serde_yaml::from_str(source).with_context(|| path)?;
-        Ok(Recipe { name: name.to_owned(), ..recipe })
+        Ok(Some(Recipe { name: name.to_owned(), ..recipe }))
     }
 
-    /// The recipe that is asked for, else the one that knows the kind, else the empty one.
+    /// The recipe that is asked for, else the one that the options are for, else the one that knows
+    /// the kind, else the empty one.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no recipe of the name that is asked for.
-    pub fn choose_recipe(&self, asked_for: Option<&str>, kind: &str) -> Result<Recipe> {
+    /// A [`Refusal`] if there is no recipe of the name that is asked for, or if it does not go with
+    /// the options.
+    pub fn choose_recipe(
+        &self,
+        asked_for: Option<&str>,
+        kind: &str,
+        options: &RecipeOptions,
+    ) -> Result<Recipe> {
         let mut recipes = self.recipes()?;
         let find = |name: &str| recipes.iter().position(|recipe| recipe.name == name);
+        let meant = || recipes.iter().position(|recipe| recipe.is_meant_by(options));
         let known = || recipes.iter().position(|recipe| recipe.kinds.iter().any(|k| k == kind));
         let position = match asked_for {
             Some(name) => find(name).ok_or_else(|| {
@@ -86,8 +150,12 @@ impl Set {
                 Refusal::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
                     .hint(format!("use one of {}", names.join(", ")))
             })?,
-            None => known().or_else(|| find(NO_RECIPE)).context("there is no empty recipe")?,
+            None => {
+                let position = meant().or_else(known).or_else(|| find(NO_RECIPE));
+                position.context("there is no empty recipe")?
+            }
         };
+        recipes[position].check_options(options, &recipes)?;
         Ok(recipes.swap_remove(position))
     }
 }

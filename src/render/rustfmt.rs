@@ -4,6 +4,7 @@
 //!
 //! - a list of imports without nested lists, `use a::{b, c};`;
 //! - the signature of a function with a body or of a trait's method, without a `where` clause;
+//! - a constant that is a string, or an array of them, in ASCII;
 //! - a run of `mod x;` or of `pub use x::*;` items, which are put in order.
 
 use std::cmp::Ordering;
@@ -12,6 +13,10 @@ use std::cmp::Ordering;
 const WIDTH: usize = 100;
 /// The longest list of imports that rustfmt leaves on one line.
 const USE_WIDTH: usize = WIDTH - 2;
+/// The longest items of an array of which rustfmt puts several on a line, where one line is too short.
+const SHORT_ITEM: usize = 10;
+/// The longest items of an array, with what is between them, that rustfmt leaves on one line.
+const ARRAY_WIDTH: usize = 60;
 const INDENT: &str = "    ";
 
 /// Formats what names have put out of order or made too long.
@@ -130,6 +135,9 @@ fn chunks(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn break_line(line: &str) -> Option<String> {
+    if line.starts_with("const ") && line.ends_with(';') {
+        return break_constant(line);
+    }
     // No line has more characters than bytes.
     if line.len() <= USE_WIDTH {
         return None;
@@ -149,6 +157,56 @@ fn break_line(line: &str) -> Option<String> {
         .iter()
         .fold(item, |item, word| item.strip_prefix(word).unwrap_or(item));
     if function.starts_with("fn ") && width > WIDTH { break_signature(indent, code) } else { None }
+}
+
+/// `const A: &str = "b";` or `const A: [&str; 2] = ["b", "c"];`.
+fn break_constant(line: &str) -> Option<String> {
+    let (head, value) = line.split_once(" = ")?;
+    let items = match value.strip_prefix('[').and_then(|items| items.strip_suffix("];")) {
+        Some(items) => split_strings(items)?,
+        None => Vec::new(),
+    };
+    let is_short = items.len() < 2 || items.join(", ").len() <= ARRAY_WIDTH;
+    if is_short && line.len() <= WIDTH {
+        return None;
+    }
+    if is_short && INDENT.len() + value.len() <= WIDTH {
+        return Some(format!("{head} =\n{INDENT}{value}"));
+    }
+    if items.is_empty() {
+        return None; // there is no place to break it
+    }
+    let mut broken = format!("{head} = [");
+    let mut width = WIDTH;
+    for item in &items {
+        let together = items.iter().all(|item| item.len() <= SHORT_ITEM);
+        let needed = " ".len() + item.len() + ",".len();
+        if together && width + needed <= WIDTH {
+            broken.push_str(&format!(" {item},"));
+            width += needed;
+        } else {
+            broken.push_str(&format!("\n{INDENT}{item},"));
+            width = INDENT.len() + item.len() + ",".len();
+        }
+    }
+    Some(format!("{broken}\n];"))
+}
+
+/// String literals with `, ` between them.
+fn split_strings(text: &str) -> Option<Vec<&str>> {
+    let (mut strings, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let mut escaped = false;
+        let end = rest.strip_prefix('"')?.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?;
+        let (string, tail) = rest.split_at(end + "\"\"".len());
+        strings.push(string);
+        rest = tail.strip_prefix(", ").unwrap_or(tail);
+    }
+    Some(strings)
 }
 
 /// `use a::{b, c};`: as many names on a line as go.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::files::{Class, File, For};
 use super::*;
+use crate::project::options::RecipeOptions;
 use crate::project::{Answers, ApiRequest, License};
 
 /// Every template has a row in the table, and every row has its template, for each recipe.
@@ -100,7 +101,8 @@ fn with(project: Project, group: &str, version: &str, kind: &str) -> Project {
     let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
     let request = ApiRequest { group, version, kind, plural: None, namespaced: None, force: false };
     let new = project.check_api(&request).unwrap();
-    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned() };
+    let options = RecipeOptions::default();
+    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned(), options };
     project.with_api(&new, &request, &answers).unwrap()
 }
 
@@ -172,4 +174,26 @@ fn yaml_quotes_what_an_old_reader_takes_for_no_string() {
     ] {
         assert_eq!(yaml(name), scalar);
     }
+}
+
+/// A misspelt option would be one that nobody can give.
+#[test]
+fn recipes_take_options_that_there_are() {
+    let all = RecipeOptions {
+        container_command: Some("c".to_owned()),
+        container_port: Some("1".to_owned()),
+        image: Some("i".to_owned()),
+        run_as_user: Some("1".to_owned()),
+        ..RecipeOptions::default()
+    };
+    let known: Vec<&str> = all.given().map(|given| given.name).collect();
+    for recipe in Set::current().recipes().unwrap() {
+        assert!(recipe.options.iter().all(|o| known.contains(&o.as_str())), "{recipe:?}");
+        assert!(recipe.requires.iter().all(|o| recipe.options.contains(o)), "{recipe:?}");
+    }
+}
+
+#[test]
+fn rust_literals_are_ascii_on_one_line() {
+    assert_eq!(rust("it's \"a\" \\ {} <$ é\n\0"), r#""it's \"a\" \\ {} <$ \u{e9}\n\u{0}""#);
 }

@@ -18,4 +18,5 @@ mod production;
 mod project;
 mod projects;
 mod readme;
+mod recipes;
 mod wait;

@@ -93,6 +93,13 @@ impl<'a> Project<'a> {
         fs::read_to_string(self.folder.join(path)).unwrap()
     }
 
+    /// Writes a file of the project.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
     /// Changes a file of the project.
     pub fn replace(&self, path: &str, old: &str, new: &str) {
         let text = self.read(path);

@@ -9,6 +9,7 @@ use crate::docs;
 use crate::machine::{Machine, processes, target};
 use crate::memcached::settled;
 use crate::project::Project;
+use crate::recipes::{flags, recipes};
 use crate::wait::timed;
 
 const MEMCACHED: &str = "--group cache --version v1alpha1 --kind Memcached";
@@ -32,7 +33,7 @@ const HOSTILE: [&str; 14] = [
 ];
 
 /// What the hostile kinds don't have: scopes, versions, groups that are no identifiers, recipes.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 14] = [
     "--group cache --version v1 --kind Memcached",
     "--group cache --version v1alpha1 --kind Memcached",
     "--group async --version v10 --kind Y",
@@ -41,6 +42,11 @@ const OTHERS: [&str; 9] = [
     "--group my-group --version v1 --kind Widget --namespaced=false",
     "--group ops --version v1 --kind Pod --recipe memcached",
     "--group ops --version v1 --kind Some --recipe memcached",
+    "--group ops --version v1 --kind Service --recipe webserver",
+    "--group ops --version v1 --kind EmptyDirVolumeSource --recipe webserver",
+    "--group proxy --version v2beta10 --kind Proxy --recipe webserver",
+    "--group ops --version v1 --kind Probe --image nginx --image-container-port 80",
+    "--group ops --version v1 --kind Container --image nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000 --image-container-command sh,-c,\"'{}<$\\ --run-as-user 1",
     "--group ops --version v1 --kind True --controller=false",
 ];
 
@@ -63,11 +69,11 @@ fn a_project_of_hostile_and_long_names_is_clean() {
     for kind in HOSTILE {
         project.api(&format!("--group ops --version v1 --kind {kind}"));
     }
-    let (group, kind) = ("g".repeat(63), format!("K{}", "k".repeat(58)));
-    for (kind, recipe) in [(kind.as_str(), "none"), (&kind.replace("Kk", "Km"), "memcached")] {
-        project.api(&format!(
-            "--group {group} --version v65535alpha65535 --kind {kind} --recipe {recipe}"
-        ));
+    for (recipe, letter) in recipes().iter().zip('a'..) {
+        let (group, kind) = ("g".repeat(63), format!("K{}", letter.to_string().repeat(58)));
+        let longest = format!("--group {group} --version v65535alpha65535 --kind {kind}");
+        project.api(&format!("{longest} {}", flags(recipe)));
+        project.api(&format!("--group {letter} --version v1 --kind B {}", flags(recipe)));
     }
     let cluster = is_clean(&machine, &project);
     takes_samples(&cluster, &project);
@@ -166,7 +172,7 @@ fn takes_samples(cluster: &Cluster, project: &Project) {
 }
 
 /// The API server would take the manifests, and has nothing to say about them.
-fn accepts(cluster: &Cluster, project: &Project, folder: &str) {
+pub fn accepts(cluster: &Cluster, project: &Project, folder: &str) {
     let path = project.path(folder);
     let output = cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "-k", &path]);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -77,6 +77,16 @@ fn signature() -> impl Strategy<Value = String> {
         })
 }
 
+/// A constant that is a string or an array of strings.
+fn constant() -> impl Strategy<Value = String> {
+    let string = prop_oneof!["[a-z=,-]{1,9}", "[a-z=,-]{1,30}", "[ -~]{1,100}",];
+    let literal = string.prop_map(|text| format!("{text:?}"));
+    let array = vec(literal.clone(), 1..20).prop_map(|items| {
+        format!("const COMMAND: [&str; {}] = [{}];", items.len(), items.join(", "))
+    });
+    prop_oneof![literal.prop_map(|text| format!("const IMAGE: &str = {text};")), array]
+}
+
 fn indented(snippet: &str, depth: usize) -> String {
     let mut indented = snippet.to_owned();
     for level in 0..depth {
@@ -106,12 +116,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn tidy_is_rustfmt(snippets in vec((prop_oneof![import(), signature(), modules()], 0_usize..2), 60)) {
+    fn tidy_is_rustfmt(snippets in vec((prop_oneof![import(), signature(), modules(), constant()], 0_usize..2), 60)) {
         let source = snippets
             .iter()
             .enumerate()
             .map(|(i, (snippet, depth))| {
-                let depth = if snippet.starts_with("pub use") { 0 } else { *depth };
+                let depth = if snippet.starts_with("pub use") || snippet.starts_with("const") { 0 } else { *depth };
                 format!("{}\n\nconst C{i}: () = ();\n", indented(snippet, depth))
             })
             .collect::<Vec<_>>()

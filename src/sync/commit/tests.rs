@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 use super::*;
+use crate::project::options::RecipeOptions;
 use crate::project::{Answers, ApiRequest, Project, Settings};
 use crate::sync::{Conflicts, Options, Workspace};
 
@@ -128,7 +129,12 @@ fn request() -> ApiRequest {
 
 fn with_api(project: &Project) -> Option<Project> {
     let new = project.check_api(&request()).unwrap();
-    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned() };
+    let answers = Answers {
+        resource: true,
+        controller: true,
+        recipe: "none".to_owned(),
+        options: RecipeOptions::default(),
+    };
     project.with_api(&new, &request(), &answers).ok()
 }
 

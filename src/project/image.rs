@@ -1,0 +1,180 @@
+//! References to container images, as the container runtimes read them
+//! (<https://github.com/distribution/reference>).
+
+use super::names::Invalid;
+
+/// The longest name of an image, with the registry.
+const NAME: usize = 255;
+/// The longest tag.
+const TAG: usize = 128;
+/// How many hexadecimal digits a SHA-256 digest has.
+const SHA256: usize = 64;
+
+/// `[registry[:port]/]name[:tag][@digest]`.
+pub fn reference(text: &str) -> Result<(), Invalid> {
+    match against(text) {
+        None => Ok(()),
+        Some(why) => Err(Invalid {
+            why: format!("{why}; an image is `[registry[:port]/]name[:tag][@digest]`"),
+            instead: Some(text.trim().to_ascii_lowercase())
+                .filter(|near| !near.is_empty() && near != text && against(near).is_none()),
+        }),
+    }
+}
+
+fn against(text: &str) -> Option<String> {
+    let (text, digest) = match text.split_once('@') {
+        Some((text, digest)) => (text, Some(digest)),
+        None => (text, None),
+    };
+    // A colon after the last slash begins a tag; one before it, the registry's port.
+    let path = text.rfind('/').map_or(0, |slash| slash + 1);
+    let (name, tag) = match text[path..].split_once(':') {
+        Some((last, tag)) => (&text[..path + last.len()], Some(tag)),
+        None => (text, None),
+    };
+    let (registry, name_alone) = match name.split_once('/') {
+        Some((first, rest)) if is_registry(first) => (Some(first), rest),
+        _ => (None, name),
+    };
+    if name.len() > NAME {
+        return Some(format!("its name has {} characters, and {NAME} is the limit", name.len()));
+    }
+    if let Some(registry) = registry.filter(|registry| !is_host_and_port(registry)) {
+        return Some(format!("`{registry}` is no registry"));
+    }
+    if name_alone.is_empty() {
+        return Some("the name is empty".to_owned());
+    }
+    if let Some(part) = name_alone.split('/').find(|part| !is_component(part)) {
+        return Some(format!(
+            "`{part}` is no part of a name: those are lower-case letters and digits, with `.`, `_`, `__` or \
+             dashes between them"
+        ));
+    }
+    if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
+        return Some(format!("`{tag}` is no tag"));
+    }
+    if let Some(digest) = digest.filter(|digest| !is_digest(digest)) {
+        return Some(format!("`{digest}` is no digest, such as `sha256:` and {SHA256} digits"));
+    }
+    None
+}
+
+/// What is before the first slash is a registry only if no name could be like it.
+fn is_registry(first: &str) -> bool {
+    first == "localhost" || first.contains(['.', ':'])
+}
+
+fn is_host_and_port(registry: &str) -> bool {
+    let (host, port) = match registry.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (registry, None),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_address = |host: &str| {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
+    };
+    let is_label = |label: &str| {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        label.bytes().all(inner)
+            && label.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && label.ends_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    port.is_none_or(is_port) && (is_address(host) || host.split('.').all(is_label))
+}
+
+fn is_component(part: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let between = |c: char| !is_word(c);
+    let separators = part.split(is_word).filter(|separator| !separator.is_empty());
+    part.starts_with(is_word)
+        && !part.ends_with(between)
+        && separators.into_iter().all(|separator| {
+            matches!(separator, "." | "_" | "__") || separator.bytes().all(|b| b == b'-')
+        })
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    tag.len() <= TAG
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|b| is_word(b) || b == b'.' || b == b'-')
+}
+
+fn is_digest(digest: &str) -> bool {
+    let Some((algorithm, hex)) = digest.split_once(':') else {
+        return false;
+    };
+    let is_hex = hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let length = match algorithm {
+        "sha256" => SHA256,
+        "sha512" => 2 * SHA256,
+        _ => return false, // the runtimes know no other
+    };
+    is_hex && hex.len() == length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_all_shapes() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        for image in [
+            "nginx",
+            "nginx:1.29",
+            "library/nginx",
+            "localhost/nginx",
+            "localhost:5000/a/b:1",
+            "registry.example.com:443/x",
+            "Registry.Example.com/x",
+            "[::1]:5000/x:latest",
+            "a.b/c__d/e--f.g_h:V1.0-rc_1",
+            &format!("nginx@{digest}"),
+            &format!("localhost:5000/nginx:1@{digest}"),
+        ] {
+            assert_eq!(reference(image), Ok(()), "{image}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_image() {
+        let long = "x".repeat(256);
+        for image in [
+            "",
+            " nginx",
+            "Nginx",
+            "nginx:",
+            "nginx:a b",
+            "nginx@sha256:12",
+            "nginx@",
+            "a//b",
+            "/a",
+            "a/",
+            "a_-b",
+            "a___b",
+            "-a",
+            "https://example.com/x",
+            "example.com:0/x",
+            "example.com:99999/x",
+            "-.example.com/x",
+            "nginx:1:2",
+            "nginx\"; panic!()",
+            "<$ resource $>",
+            &long,
+        ] {
+            assert!(reference(image).is_err(), "{image}");
+        }
+    }
+
+    #[test]
+    fn tells_what_is_wrong_and_what_is_near() {
+        let invalid = reference("ghcr.io/Org/app").unwrap_err();
+        assert!(invalid.why.contains("`Org` is no part of a name"), "{}", invalid.why);
+        assert_eq!(invalid.instead.as_deref(), Some("ghcr.io/org/app"));
+        assert_eq!(reference("a b").unwrap_err().instead, None);
+    }
+}
