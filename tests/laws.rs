@@ -151,6 +151,7 @@ fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
         plural: api.plural.map(str::to_owned),
         namespaced: api.namespaced,
         force: false,
+        foreign: None,
     };
     let new = project.check_api(&request)?;
     let answers =

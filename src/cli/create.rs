@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
+use crate::error::Refusal;
 use crate::project::names::Module;
-use crate::project::{Answers, ApiRequest, NewApi, Project};
-use crate::render::Set;
+use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, builtin};
+use crate::render::{Set, Tree, attach};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
 
@@ -27,7 +28,7 @@ pub enum Create {
     override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]"
 )]
 #[command(
-    after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
+    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
 )]
 pub struct Api {
     /// The API group, without the project's domain
@@ -45,7 +46,7 @@ pub struct Api {
     /// Whether objects live in namespaces [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     namespaced: Option<bool>,
-    /// Create the API [default: ask on a terminal, else true]
+    /// Create the API; false for the controller alone, also of a kind of Kubernetes [default: ask on a terminal, else true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     resource: Option<bool>,
     /// Create the controller [default: ask on a terminal, else true]
@@ -72,9 +73,9 @@ impl Api {
         let folder = env::current_dir().context("cannot tell the current folder")?;
         let workspace = Workspace::open(&folder)?;
         let project = workspace.project().context("there is no PROJECT")?;
-        let request = self.request();
+        let request = self.request(project)?;
         let new = project.check_api(&request)?;
-        let answers = self.answers(&new, project, ui)?;
+        let answers = self.answers(&request, &new, project, ui)?;
         let with = project.with_api(&new, &request, &answers)?;
 
         // With --force the files are written as if the API were new, so the base is a project without it.
@@ -83,37 +84,76 @@ impl Api {
         } else {
             project.clone()
         };
-        let plan = workspace.plan(Some(&base), &with, self.flags.options(self.conflicts))?;
+        let attached = self.attached(&with, &request)?;
+        let options = self.flags.options(self.conflicts);
+        let plan = workspace.plan_with(Some(&base), &with, attached, options)?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
             say_what_is_next(&with, &request, ui);
         }
         Ok(())
     }
 
-    fn request(&self) -> ApiRequest {
-        ApiRequest {
+    fn request(&self, project: &Project) -> Result<ApiRequest> {
+        let request = ApiRequest {
             group: self.group.clone().unwrap_or_default(),
             version: self.version.clone().unwrap_or_default(),
             kind: self.kind.clone().unwrap_or_default(),
             plural: self.plural.clone(),
             namespaced: self.namespaced,
             force: self.flags.force,
+            foreign: None,
+        };
+        let is_own = project.versions(&request.group, &request.kind).any(|r| r.api.is_some());
+        match self.resource {
+            Some(false) if !is_own => Ok(request.clone().of_builtin()?.unwrap_or(request)),
+            _ => Ok(request),
+        }
+    }
+
+    /// What the test of somebody else's kind needs.
+    fn attached(&self, project: &Project, request: &ApiRequest) -> Result<Tree> {
+        let ApiRequest { group, version, kind, .. } = request;
+        match project.resource(group, version, kind) {
+            Some(resource) if resource.core => {
+                attach::object(project, resource, &builtin::find(group, version, kind)?.1.object)
+            }
+            _ => Ok(Tree::new()),
         }
     }
 
     /// Asks what the flags leave open.
-    fn answers(&self, new: &NewApi, project: &Project, ui: Ui) -> Result<Answers> {
+    fn answers(
+        &self,
+        request: &ApiRequest,
+        new: &NewApi,
+        project: &Project,
+        ui: Ui,
+    ) -> Result<Answers> {
+        let controller = || match self.controller {
+            _ if new.has_controller() => false,
+            Some(answer) => answer,
+            None => ui.confirm("Create the controller?", true),
+        };
+        if request.foreign.is_some() {
+            if let Some(recipe) = &self.recipe {
+                return Err(Refusal::usage(format!(
+                    "`--recipe` is `{recipe}`, but somebody else's kind gets none"
+                ))
+                .hint("leave out `--recipe`")
+                .into());
+            }
+            return Ok(Answers {
+                resource: false,
+                controller: controller(),
+                recipe: FOREIGN_RECIPE.to_owned(),
+            });
+        }
         let set = Set::of(&project.cli_version);
         let kind = self.kind.as_deref().unwrap_or_default();
         let recipe = set.choose_recipe(self.recipe.as_deref(), kind)?;
         recipe.check_scope(self.namespaced.unwrap_or(true))?;
         let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
-        let controller = match self.controller {
-            _ if new.has_controller() => false,
-            Some(answer) => answer,
-            None => ui.confirm("Create the controller?", true),
-        };
-        Ok(Answers { resource, controller, recipe: recipe.name })
+        Ok(Answers { resource, controller: controller(), recipe: recipe.name })
     }
 }
 
@@ -133,7 +173,10 @@ fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {
         ui.note(format!("{kind} is stored as {}{controller}", storage.version));
     }
     let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
-    ui.note(format!(
-        "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
-    ));
+    ui.note(match request.foreign {
+        None => format!(
+            "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
+        ),
+        Some(_) => format!("Next: edit src/controller/{group}/{kind}.rs, then `make run`"),
+    });
 }

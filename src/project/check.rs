@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::names::{self, Invalid, Module};
-use super::{Project, Resource, version::ApiVersion};
+use super::{Project, Resource, builtin, version::ApiVersion};
 use crate::error::Refusal;
 
 impl Project {
@@ -20,10 +20,19 @@ impl Project {
                 field(&format!("resources[{i}].{name}"), value, result)
             };
             field("group", &r.group, names::group(&r.group))?;
-            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
             field("version", &r.version, ApiVersion::parse(&r.version).map(drop))?;
             field("kind", &r.kind, names::kind(&r.kind))?;
             field("plural", &r.plural(), names::plural(&r.plural()))?;
+            if r.core {
+                builtin::find(&r.group, &r.version, &r.kind)
+                    .map_err(|refusal| damaged(refusal.to_string()))?;
+                continue;
+            }
+            if r.external {
+                field("domain", &r.domain, names::foreign_group(&r.group, &r.domain))?;
+                continue;
+            }
+            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
             if r.domain != self.domain {
                 return Err(damaged(format!(
                     "`resources[{i}].domain` is `{}`, not the project's domain",
@@ -38,8 +47,7 @@ impl Project {
 
     /// Refuses kinds that the operator could not see.
     pub(super) fn check_scopes(&self) -> Result<(), Refusal> {
-        match self.resources.iter().find(|r| self.namespaced && r.api.is_some() && !r.namespaced())
-        {
+        match self.resources.iter().find(|r| self.namespaced && !r.namespaced()) {
             Some(r) => Err(Refusal::usage(format!(
                 "{} is cluster-scoped: the operator of a namespaced project may only read its own namespace",
                 r.title()
@@ -113,7 +121,7 @@ impl Claim<'_> {
         match self {
             Self::Resource(..) | Self::Type(..) => false,
             Self::Name(..) | Self::Kind(..) | Self::Module(..) => same_kind,
-            Self::Group(_) => a.group == b.group,
+            Self::Group(_) => a.api_group() == b.api_group(),
         }
     }
 
@@ -144,13 +152,21 @@ impl Claim<'_> {
                 ),
                 "use another kind, another group or another version",
             ),
-            Self::Group(module) => (
-                format!(
-                    "the groups `{}` and `{}` would share the Rust module `{module}`",
-                    b.group, a.group
-                ),
-                "use another group",
-            ),
+            Self::Group(module) => {
+                let (theirs, name) = (b.is_foreign() || a.is_foreign(), |r: &Resource| {
+                    if r.core { r.group.clone() } else { r.api_group() }
+                });
+                let (one, other) = match theirs {
+                    true => (name(b), name(a)),
+                    false => (b.group.clone(), a.group.clone()),
+                };
+                (
+                    format!(
+                        "the groups `{one}` and `{other}` would share the Rust module `{module}`"
+                    ),
+                    "use another group",
+                )
+            }
             Self::Module(_, module) => (
                 format!(
                     "`{kind}` and `{other}` of the group `{}` would share the file `{module}.rs`",

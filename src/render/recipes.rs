@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::context::Resource;
 use super::templates::Set;
 use crate::error::Refusal;
-use crate::project::NO_RECIPE;
+use crate::project::{FOREIGN_RECIPE, NO_RECIPE};
 
 /// A recipe's `recipe.yaml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -59,9 +59,10 @@ pub struct Rule {
 }
 
 impl Set {
-    /// All recipes, by name.
+    /// All recipes of the project's own kinds, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        self.names().filter_map(recipe_of).map(|name| self.recipe(name)).collect()
+        let names = self.names().filter_map(recipe_of).filter(|name| *name != FOREIGN_RECIPE);
+        names.map(|name| self.recipe(name)).collect()
     }
 
     /// One recipe.
