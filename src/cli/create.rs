@@ -1,11 +1,13 @@
 //! `opctl create api`.
 
-use std::env;
+use std::path::PathBuf;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
+use crate::crd::{Choice, Crd};
 use crate::error::Refusal;
 use crate::project::names::Module;
 use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, builtin};
@@ -32,13 +34,13 @@ pub enum Create {
 )]
 pub struct Api {
     /// The API group, without the project's domain
-    #[arg(long, required_unless_present = "list_recipes")]
+    #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     group: Option<String>,
     /// The version, such as v1alpha1
-    #[arg(long, required_unless_present = "list_recipes")]
+    #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     version: Option<String>,
     /// The kind, such as Memcached
-    #[arg(long, required_unless_present = "list_recipes")]
+    #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     kind: Option<String>,
     /// The plural of the kind [default: by the rules of English]
     #[arg(long)]
@@ -52,6 +54,9 @@ pub struct Api {
     /// Create the controller [default: ask on a terminal, else true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     controller: Option<bool>,
+    /// Somebody else's CRD: watch the kind that it defines instead of defining one
+    #[arg(long, value_name = "FILE")]
+    crd: Option<PathBuf>,
     /// What to make of the kind [default: the recipe that knows the kind, else none]
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
@@ -73,18 +78,20 @@ impl Api {
         let folder = env::current_dir().context("cannot tell the current folder")?;
         let workspace = Workspace::open(&folder)?;
         let project = workspace.project().context("there is no PROJECT")?;
-        let request = self.request(project)?;
+        let crd = self.crd()?;
+        let request = self.request(project, crd.as_ref())?;
         let new = project.check_api(&request)?;
         let answers = self.answers(&request, &new, project, ui)?;
         let with = project.with_api(&new, &request, &answers)?;
 
         // With --force the files are written as if the API were new, so the base is a project without it.
-        let base = if new.exists() && request.force {
+        // Only of somebody else's CRD are the types alone to be had anew.
+        let base = if new.exists() && request.force && crd.is_none() {
             project.without_api(&request)
         } else {
             project.clone()
         };
-        let attached = self.attached(&with, &request)?;
+        let attached = attached(&with, &request, crd.as_ref(), new.has_controller())?;
         let options = self.flags.options(self.conflicts);
         let plan = workspace.plan_with(Some(&base), &with, attached, options)?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
@@ -93,7 +100,28 @@ impl Api {
         Ok(())
     }
 
-    fn request(&self, project: &Project) -> Result<ApiRequest> {
+    /// The CRD of the file that `--crd` names.
+    fn crd(&self) -> Result<Option<Crd>> {
+        let Some(path) = &self.crd else { return Ok(None) };
+        if self.resource == Some(true) {
+            return Err(Refusal::usage(
+                "`--resource` is `true`, but `--crd` says that the API is somebody else's",
+            )
+            .hint("leave out `--resource`")
+            .into());
+        }
+        let file = path.display().to_string();
+        let text = fs::read_to_string(path)
+            .map_err(|error| Refusal::usage(format!("`--crd` is `{file}`: {error}")))?;
+        let choice = Choice {
+            group: self.group.as_deref(),
+            version: self.version.as_deref(),
+            kind: self.kind.as_deref(),
+        };
+        Ok(Some(Crd::read(&file, &text, choice)?))
+    }
+
+    fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {
         let request = ApiRequest {
             group: self.group.clone().unwrap_or_default(),
             version: self.version.clone().unwrap_or_default(),
@@ -103,21 +131,13 @@ impl Api {
             force: self.flags.force,
             foreign: None,
         };
+        if let Some(crd) = crd {
+            return Ok(crd.request(request));
+        }
         let is_own = project.versions(&request.group, &request.kind).any(|r| r.api.is_some());
         match self.resource {
             Some(false) if !is_own => Ok(request.clone().of_builtin()?.unwrap_or(request)),
             _ => Ok(request),
-        }
-    }
-
-    /// What the test of somebody else's kind needs.
-    fn attached(&self, project: &Project, request: &ApiRequest) -> Result<Tree> {
-        let ApiRequest { group, version, kind, .. } = request;
-        match project.resource(group, version, kind) {
-            Some(resource) if resource.core => {
-                attach::object(project, resource, &builtin::find(group, version, kind)?.1.object)
-            }
-            _ => Ok(Tree::new()),
         }
     }
 
@@ -154,6 +174,23 @@ impl Api {
         recipe.check_scope(self.namespaced.unwrap_or(true))?;
         let resource = self.resource.unwrap_or_else(|| ui.confirm("Create the API?", true));
         Ok(Answers { resource, controller: controller(), recipe: recipe.name })
+    }
+}
+
+/// The files of somebody else's kind that are no matter of the model.
+fn attached(
+    project: &Project,
+    request: &ApiRequest,
+    crd: Option<&Crd>,
+    knows: bool,
+) -> Result<Tree> {
+    let ApiRequest { group, version, kind, .. } = request;
+    match (project.resource(group, version, kind), crd) {
+        (Some(resource), Some(crd)) => attach::crd(project, resource, crd, knows),
+        (Some(resource), None) if resource.core => {
+            attach::builtin(project, resource, builtin::find(group, version, kind)?.1)
+        }
+        _ => Ok(Tree::new()),
     }
 }
 

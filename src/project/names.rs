@@ -254,6 +254,11 @@ impl Module {
     }
 }
 
+/// A name in snake case as an identifier: raw, or with an underscore, where it is a word of Rust.
+pub fn ident(name: &str) -> String {
+    Module::new(name.to_owned()).ident
+}
+
 /// Words that no raw identifier can be, the one that would be the file of the module above, and the
 /// crate that the modules above import from.
 const UNRAWABLE: &[&str] = &["crate", "k8s_openapi", "mod", "self", "super"];

@@ -6,10 +6,36 @@ use serde_yaml::{Mapping, Value};
 
 use super::files::Class;
 use super::{Rendered, Tree, context};
-use crate::project::{Project, Resource};
+use crate::crd::{self, Crd};
+use crate::project::{Project, Resource, builtin};
+
+/// What one of Kubernetes' own kinds needs: an object to test with.
+pub fn builtin(project: &Project, resource: &Resource, kind: &builtin::Kind) -> Result<Tree> {
+    object(project, resource, &kind.object)
+}
+
+/// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and, unless
+/// the project `knows` the kind already, an object to test with.
+pub fn crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
+    let mut tree = match resource.controller && !knows {
+        true => object(project, resource, &crd::least(crd))?,
+        false => Tree::new(),
+    };
+    let seen = context::Resource::new(project, resource, false);
+    let types = format!("src/api/{}/{}/{}.rs", seen.group_file, seen.version, seen.kind_file);
+    let header = match context::Project::new(project).header("//") {
+        header if header.is_empty() => header,
+        header => format!("{header}\n"),
+    };
+    let manifest = format!("tests/crds/{}.{}.yaml", crd.plural, crd.group);
+    for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
+        tree.insert(path, Rendered { text, class: Class::Seeded });
+    }
+    Ok(tree)
+}
 
 /// The object of the test of somebody else's kind: `fields`, and what all objects have.
-pub fn object(project: &Project, resource: &Resource, fields: &Mapping) -> Result<Tree> {
+fn object(project: &Project, resource: &Resource, fields: &Mapping) -> Result<Tree> {
     let seen = context::Resource::new(project, resource, false);
     let mut metadata = Mapping::new();
     // Not the namespace's name alone, so that a namespace can have it, too.
