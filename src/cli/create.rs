@@ -57,6 +57,8 @@ pub struct Api {
     /// Somebody else's CRD: watch the kind that it defines instead of defining one
     #[arg(long, value_name = "FILE")]
     crd: Option<PathBuf>,
+    #[command(flatten)]
+    go: GoFlags,
     /// What to make of the kind [default: the recipe that knows the kind, else none]
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
@@ -70,11 +72,39 @@ pub struct Api {
     flags: Flags,
 }
 
+/// kubebuilder's flags for a kind that is somebody else's. They name Go packages.
+#[derive(Debug, clap::Args)]
+struct GoFlags {
+    #[arg(long, hide = true, value_name = "PATH")]
+    external_api_path: Option<String>,
+    #[arg(long, hide = true, value_name = "DOMAIN")]
+    external_api_domain: Option<String>,
+    #[arg(long, hide = true, value_name = "MODULE")]
+    external_api_module: Option<String>,
+}
+
+impl GoFlags {
+    /// Says what to use instead.
+    fn refuse(&self) -> Result<(), Refusal> {
+        let flags = [
+            ("--external-api-path", &self.external_api_path),
+            ("--external-api-domain", &self.external_api_domain),
+            ("--external-api-module", &self.external_api_module),
+        ];
+        match flags.iter().find(|(_, value)| value.is_some()) {
+            Some((flag, _)) => Err(Refusal::usage(format!("`{flag}` is for APIs in Go"))
+                .hint("give the CRD of the kind with `--crd FILE`: its types are made of it")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Api {
     pub fn run(self, ui: Ui) -> Result<()> {
         if self.list_recipes {
             return list_recipes(ui);
         }
+        self.go.refuse()?;
         let folder = env::current_dir().context("cannot tell the current folder")?;
         let workspace = Workspace::open(&folder)?;
         let project = workspace.project().context("there is no PROJECT")?;
@@ -209,11 +239,17 @@ fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {
             if of_kind().any(|r| r.controller) { ", and its controller works with it" } else { "" };
         ui.note(format!("{kind} is stored as {}{controller}", storage.version));
     }
+    let with_controller = of_kind().any(|r| r.controller);
     let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
     ui.note(match request.foreign {
         None => format!(
             "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
         ),
-        Some(_) => format!("Next: edit src/controller/{group}/{kind}.rs, then `make run`"),
+        Some(_) if with_controller => {
+            format!("Next: edit src/controller/{group}/{kind}.rs, then `make run`")
+        }
+        Some(_) => {
+            format!("Next: use the types of src/api/{group}/{version}/{kind}.rs in a controller")
+        }
     });
 }

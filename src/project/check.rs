@@ -153,18 +153,22 @@ impl Claim<'_> {
                 "use another kind, another group or another version",
             ),
             Self::Group(module) => {
-                let (theirs, name) = (b.is_foreign() || a.is_foreign(), |r: &Resource| {
-                    if r.core { r.group.clone() } else { r.api_group() }
-                });
-                let (one, other) = match theirs {
-                    true => (name(b), name(a)),
-                    false => (b.group.clone(), a.group.clone()),
+                let name = |r: &Resource| match r.external {
+                    true => r.api_group(),
+                    false => r.group.clone(),
+                };
+                let hint = match (a.is_foreign(), b.is_foreign()) {
+                    (true, true) => "watch one of them from another project",
+                    (false, false) => "use another group",
+                    _ => "the project's own group needs another name",
                 };
                 (
                     format!(
-                        "the groups `{one}` and `{other}` would share the Rust module `{module}`"
+                        "the groups `{}` and `{}` would share the Rust module `{module}`",
+                        name(b),
+                        name(a)
                     ),
-                    "use another group",
+                    hint,
                 )
             }
             Self::Module(_, module) => (
