@@ -88,7 +88,7 @@ impl Crd {
     /// version that is served.
     pub fn read(file: &str, text: &str, choice: Choice<'_>) -> Result<Self, Refusal> {
         let refuse = |what: String| Refusal::usage(format!("`--crd` is `{file}`: {what}"));
-        let all = manifests(text).map_err(|what| refuse(what))?;
+        let all = manifests(text).map_err(refuse)?;
         if all.is_empty() {
             return Err(refuse("there is no CustomResourceDefinition in it".to_owned())
                 .hint("get one with `kubectl get crd NAME -o yaml`"));

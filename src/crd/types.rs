@@ -74,6 +74,7 @@ impl Types {
     /// The type of this name with all that it is made of, whose names begin with `prefix`.
     pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema) {
         prefix.clone_into(&mut self.prefix);
+        self.taken.insert(name.to_owned());
         self.structure(name.to_owned(), prefix, schema);
     }
 

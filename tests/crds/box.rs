@@ -39,6 +39,9 @@ pub struct BoxSpec {
     pub url: Option<String>,
 
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub a_property_whose_name_is_too_long_for_the_name_of_a_type_of_a_rust_struct: Option<BoxSpec2>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub anything: Option<serde_json::Value>,
 
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +123,10 @@ pub struct BoxSpec {
     #[serde(rename = "x-y", skip_serializing_if = "Option::is_none")]
     pub x_y: Option<String>,
 }
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BoxSpec2 {}
 
 /// Mode is one of a few. The list is long enough that it does not fit on one line of the generated
 /// file, which is a hundred wide.
