@@ -39,7 +39,7 @@ fn types_and_objects_are_as_expected() {
     for crd in all() {
         let path = |end: &str| folder().join(format!("{}{end}", crd.kind.to_lowercase()));
         assert.eq(crd.types("// A header\n\n"), Data::read_from(&path(".rs"), None));
-        let object = serde_saphyr::to_string(&least(&crd)).unwrap();
+        let object = serde_saphyr::to_string(&least(&crd).fields).unwrap();
         assert.eq(object, Data::read_from(&path(".object.yaml"), None));
     }
 }
@@ -55,6 +55,15 @@ fn types_are_as_rustfmt_would_write_them() {
         let output = check.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
+}
+
+#[test]
+fn what_has_to_match_a_pattern_is_told() {
+    let text = std::fs::read_to_string(folder().join("several.yaml")).unwrap();
+    let crd = text.replace("enum: [\"On\", \"Off\"]", "pattern: '^[A-Z]+/[a-z]+$'");
+    let crd = Crd::read("-", &crd, kind("Mode")).unwrap();
+    assert_eq!(least(&crd).patterns, ["spec.mode"]);
+    assert!(all().iter().all(|crd| least(crd).patterns.is_empty()));
 }
 
 #[test]

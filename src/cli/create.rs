@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
-use crate::crd::{Choice, Crd};
+use crate::crd::{self, Choice, Crd};
 use crate::error::Refusal;
 use crate::project::names::Module;
 use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, builtin};
@@ -122,9 +122,13 @@ impl Api {
             project.clone()
         };
         let attached = attached(&with, &request, crd.as_ref(), new.has_controller())?;
+        let has_object = attached.keys().any(|path| path.starts_with("tests/objects/"));
         let options = self.flags.options(self.conflicts);
         let plan = workspace.plan_with(Some(&base), &with, attached, options)?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
+            if let Some(crd) = crd.filter(|_| has_object) {
+                say_what_to_correct(&crd, ui);
+            }
             say_what_is_next(&with, &request, ui);
         }
         Ok(())
@@ -229,6 +233,17 @@ fn list_recipes(ui: Ui) -> Result<()> {
         ui.data(format!("{:<16} {}", recipe.name, recipe.summary));
     }
     Ok(())
+}
+
+/// What opctl could not make up for the test.
+fn say_what_to_correct(crd: &Crd, ui: Ui) {
+    let patterns = crd::least(crd).patterns;
+    if !patterns.is_empty() {
+        ui.note(format!(
+            "In tests/objects, give values that match their patterns to {}",
+            patterns.join(", ")
+        ));
+    }
 }
 
 fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {

@@ -14,7 +14,7 @@ use serde_yaml::Value;
 use crate::error::Refusal;
 use crate::project::ApiRequest;
 use crate::project::{Foreign, Origin};
-pub use object::least;
+pub use object::{Least, least};
 use schema::Schema;
 
 /// One version of somebody else's kind.

@@ -21,6 +21,7 @@ pub struct Schema {
     pub minimum: Option<f64>,
     pub exclusive_minimum: bool,
     pub min_length: usize,
+    pub pattern: Option<String>,
     pub min_items: usize,
     pub properties: BTreeMap<String, Schema>,
     pub required: Vec<String>,

@@ -11,14 +11,17 @@ use crate::project::{Project, Resource, builtin};
 
 /// What one of Kubernetes' own kinds needs: an object to test with.
 pub fn builtin(project: &Project, resource: &Resource, kind: &builtin::Kind) -> Result<Tree> {
-    object(project, resource, &kind.object)
+    object(project, resource, &kind.object, &[])
 }
 
 /// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and, unless
 /// the project `knows` the kind already, an object to test with.
 pub fn crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
     let mut tree = match resource.controller && !knows {
-        true => object(project, resource, &crd::least(crd))?,
+        true => {
+            let least = crd::least(crd);
+            object(project, resource, &least.fields, &least.patterns)?
+        }
         false => Tree::new(),
     };
     let seen = context::Resource::new(project, resource, false);
@@ -35,7 +38,12 @@ pub fn crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Re
 }
 
 /// The object of the test of somebody else's kind: `fields`, and what all objects have.
-fn object(project: &Project, resource: &Resource, fields: &Mapping) -> Result<Tree> {
+fn object(
+    project: &Project,
+    resource: &Resource,
+    fields: &Mapping,
+    patterns: &[String],
+) -> Result<Tree> {
     let seen = context::Resource::new(project, resource, false);
     let mut metadata = Mapping::new();
     // Not the namespace's name alone, so that a namespace can have it, too.
@@ -49,10 +57,16 @@ fn object(project: &Project, resource: &Resource, fields: &Mapping) -> Result<Tr
     object.insert("metadata".into(), metadata.into());
     let rest = fields.iter().filter(|(key, _)| key.as_str() != Some("metadata"));
     object.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
-    let text = format!(
-        "# What the test makes of this kind. `$NAMESPACE` stands for its own namespace.\n{}",
-        serde_saphyr::to_string(&object)?
-    );
+    let mut text =
+        "# What the test makes of this kind. `$NAMESPACE` stands for its own namespace.\n"
+            .to_owned();
+    if !patterns.is_empty() {
+        text.push_str(&format!(
+            "# These have to match a pattern of the CRD, so give them values that do: {}\n",
+            patterns.join(", ")
+        ));
+    }
+    text.push_str(&serde_saphyr::to_string(&object)?);
     let path = format!("tests/objects/{}_{}.yaml", seen.group_file, seen.kind_file);
     Ok(Tree::from([(path, Rendered { text, class: Class::Seeded })]))
 }

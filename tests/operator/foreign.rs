@@ -47,8 +47,7 @@ fn a_project_of_somebody_elses_kinds_is_clean() {
 
 /// A test that names every type of the table, for a generated project.
 fn test_of_the_table() -> String {
-    let mut test = "
-        use k8s_openapi::{ClusterResourceScope, ListableResource, NamespaceResourceScope};
+    let mut test = "use k8s_openapi::{ClusterResourceScope, ListableResource, NamespaceResourceScope};
         fn is<K: ListableResource<Scope = S>, S>(group: &str, version: &str, kind: &str, plural: &str) {
             assert_eq!((K::GROUP, K::VERSION), (group, version));
             assert_eq!((K::KIND, K::URL_PATH_SEGMENT), (kind, plural));
