@@ -153,9 +153,11 @@ impl Claim<'_> {
                 "use another kind, another group or another version",
             ),
             Self::Group(module) => {
-                let name = |r: &Resource| match r.external {
-                    true => r.api_group(),
-                    false => r.group.clone(),
+                // The short names may be the same.
+                let is_short = !a.is_foreign() && !b.is_foreign();
+                let name = |r: &Resource| match r.core || is_short {
+                    true => r.group.clone(),
+                    false => r.api_group(),
                 };
                 let hint = match (a.is_foreign(), b.is_foreign()) {
                     (true, true) => "watch one of them from another project",

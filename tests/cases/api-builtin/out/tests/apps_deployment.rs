@@ -37,7 +37,7 @@ async fn an_object_is_reconciled() {
     let object = object(&namespace);
     let name = object.name_any();
     let created = objects.create(&PostParams::default(), &object).await;
-    created.expect("an object that the API server takes");
+    created.expect("the API server takes the object below tests/objects");
 
     eventually("a reconcile", async || {
         let log = fs::read_to_string(&log).expect("the log");
