@@ -27,7 +27,7 @@ pub enum Create {
 /// Add a kind, or a version of one, with its controller
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]"
+    override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]\n       opctl create api --crd <FILE> [OPTIONS]"
 )]
 #[command(
     after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
