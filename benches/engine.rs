@@ -16,6 +16,7 @@ fn add(project: &Project, number: usize) -> Project {
         plural: None,
         namespaced: None,
         force: false,
+        foreign: None,
     };
     let new = project.check_api(&request).unwrap();
     let answers = Answers {

@@ -11,11 +11,12 @@
 //! plan = merge(base, ours, theirs)  ->  show it  ->  commit it, PROJECT last
 //! ```
 //!
-//! [`cluster`] runs a real control plane on this machine, [`cli`] turns flags into requests, and
-//! [`ui`] is the only printer.
+//! [`crd`] makes Rust types of somebody else's CRD, [`cluster`] runs a real control plane on this
+//! machine, [`cli`] turns flags into requests, and [`ui`] is the only printer.
 
 pub mod cli;
 pub mod cluster;
+pub mod crd;
 pub mod error;
 pub mod project;
 pub mod render;

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 use opctl::project::options::RecipeOptions;
-use opctl::project::{Answers, ApiRequest, License, Project, Settings};
-use opctl::render::{Renderer, Set};
+use opctl::project::{Answers, ApiRequest, Foreign, License, Origin, Project, Settings, builtin};
+use opctl::render::{self, Renderer, Set, attach};
 use opctl::sync::{Conflicts, Options, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,6 +18,8 @@ use tempfile::TempDir;
 /// An API with the answers that a user gives.
 #[derive(Debug, Clone)]
 struct Api {
+    /// Whether the kind is not to be the project's own.
+    foreign: bool,
     group: &'static str,
     version: &'static str,
     kind: &'static str,
@@ -29,6 +31,35 @@ struct Api {
 }
 
 fn api() -> impl Strategy<Value = Api> {
+    prop_oneof![3 => own_api(), 1 => foreign_api()]
+}
+
+/// Kinds of Kubernetes and, below `example.org`, of somebody else's CRD.
+fn foreign_api() -> impl Strategy<Value = Api> {
+    let names = prop::sample::select(vec![
+        ("apps", "v1", "Deployment"),
+        ("core", "v1", "Pod"),
+        ("core", "v1", "Node"),
+        ("networking.k8s.io", "v1", "Ingress"),
+        ("autoscaling", "v1", "HorizontalPodAutoscaler"),
+        ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+        ("cache", "v1", "Memcached"),
+        ("async", "v1", "Box"),
+        ("async", "v1beta1", "Box"),
+    ]);
+    (names, any::<bool>()).prop_map(|((group, version, kind), controller)| Api {
+        foreign: true,
+        group,
+        version,
+        kind,
+        plural: None,
+        namespaced: None,
+        controller,
+        recipe: "none",
+    })
+}
+
+fn own_api() -> impl Strategy<Value = Api> {
     let group = prop::sample::select(vec!["cache", "web", "a.b-c", "type", "crate", "1password"]);
     let version = prop::sample::select(vec!["v1alpha1", "v1beta1", "v1", "v2", "v10"]);
     let kind = prop::sample::select(vec![
@@ -50,6 +81,7 @@ fn api() -> impl Strategy<Value = Api> {
     ];
     (group, version, kind, plural, namespaced, any::<bool>(), recipe).prop_map(
         |(group, version, kind, plural, namespaced, controller, (recipe, options))| Api {
+            foreign: false,
             group,
             version,
             kind,
@@ -173,10 +205,15 @@ fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
         plural: api.plural.map(str::to_owned),
         namespaced: api.namespaced,
         force: false,
+        foreign: None,
+    };
+    let request = match api.foreign {
+        true => foreign(request)?,
+        false => request,
     };
     let new = project.check_api(&request)?;
     let answers = Answers {
-        resource: true,
+        resource: !api.foreign,
         controller: api.controller,
         recipe: api.recipe.to_owned(),
         options: api.options.clone(),
@@ -184,13 +221,41 @@ fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
     Ok((project.with_api(&new, &request, &answers)?, request))
 }
 
+/// The request for one of Kubernetes' kinds or for one of a CRD.
+fn foreign(request: ApiRequest) -> anyhow::Result<ApiRequest> {
+    if let Some(builtin) = request.clone().of_builtin()? {
+        return Ok(builtin);
+    }
+    let foreign = Foreign {
+        origin: Origin::External,
+        domain: "example.org".to_owned(),
+        plural: format!("{}s", request.kind.to_lowercase()),
+        namespaced: true,
+    };
+    Ok(ApiRequest { foreign: Some(foreign), ..request })
+}
+
+/// The files that are no matter of the model.
+fn attached(project: &Project, request: &ApiRequest) -> render::Tree {
+    let ApiRequest { group, version, kind, .. } = request;
+    let resource = project.resource(group, version, kind).unwrap();
+    match resource.core {
+        true => {
+            let (_, kind) = builtin::find(group, version, kind).unwrap();
+            attach::builtin(project, resource, kind).unwrap()
+        }
+        false => render::Tree::new(),
+    }
+}
+
 /// `create api`: whether it came through. What is refused or conflicts changes nothing.
 fn create(folder: &Path, api: &Api) -> bool {
     let workspace = Workspace::open(folder).unwrap();
     let before = tree(folder);
     let old = workspace.project().unwrap();
-    let done = with(old, api).and_then(|(new, _)| {
-        let plan = workspace.plan(Some(old), &new, Options::default())?;
+    let done = with(old, api).and_then(|(new, request)| {
+        let attached = attached(&new, &request);
+        let plan = workspace.plan_with(Some(old), &new, attached, Options::default())?;
         anyhow::ensure!(plan.conflicts().next().is_none());
         workspace.carry_out(&plan)
     });
@@ -270,7 +335,10 @@ proptest! {
                 workspace.carry_out(&plan).unwrap();
                 // The flag of the controller moves to the version that is stored, and goes with it.
                 let moved = first.iter().any(|other| other.group == api.group && other.kind == api.kind);
-                prop_assert!(moved || tree(folder.path()) == before);
+                // What no model stands for stays.
+                let mut after = tree(folder.path());
+                after.retain(|path, _| !api.foreign || !path.starts_with("tests/objects/") || before.contains_key(path));
+                prop_assert!(moved || after == before);
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_yaml::Mapping;
 use super::names::{self, Invalid};
 use super::options::RecipeOptions;
 use super::version::ApiVersion;
-use super::{Api, Choice, Project, Resource, plural};
+use super::{Api, Choice, Foreign, Project, Resource, plural};
 use crate::error::Refusal;
 
 /// What a user asks of `create api`.
@@ -23,19 +23,24 @@ pub struct ApiRequest {
     pub namespaced: Option<bool>,
     /// Whether an existing API is no error.
     pub force: bool,
+    /// What is known of the kind, if it is not to be the project's own.
+    pub foreign: Option<Foreign>,
 }
 
 /// A request that was checked against a project: what is left are the user's choices.
 #[derive(Debug, Clone)]
 pub struct NewApi {
-    resource: Resource,
-    exists: bool,
-    has_controller: bool,
+    pub(super) resource: Resource,
+    pub(super) exists: bool,
+    pub(super) has_controller: bool,
 }
 
 impl Project {
     /// Checks everything that does not depend on further answers.
     pub fn check_api(&self, request: &ApiRequest) -> Result<NewApi, Refusal> {
+        if let Some(foreign) = &request.foreign {
+            return self.check_foreign(request, foreign);
+        }
         let ApiRequest { group, version, kind, .. } = request;
         refuse_flag("--group", group, names::group(group))?;
         refuse_flag("--group", group, names::api_group(group, &self.domain))?;
@@ -45,6 +50,13 @@ impl Project {
             refuse_flag("--plural", plural, names::plural(plural))?;
         }
 
+        if let Some(foreign) = self.versions(group, kind).find(|r| r.is_foreign()) {
+            return Err(Refusal::failure(format!(
+                "{} is somebody else's kind that this project knows already",
+                foreign.title()
+            ))
+            .hint("use another group or another kind"));
+        }
         let sibling = self.versions(group, kind).find(|r| r.api.is_some());
         let plural = self.plural_of(request, sibling)?;
         let namespaced = self.scope_of(request, sibling)?;
@@ -52,9 +64,12 @@ impl Project {
         let resource = Resource {
             api: Some(Api { crd_version: "v1".to_owned(), namespaced, unknown: Mapping::new() }),
             controller: false,
+            core: false,
             domain: self.domain.clone(),
+            external: false,
             group: group.clone(),
             kind: kind.clone(),
+            namespaced: false,
             plural: (plural != plural::regular(kind)).then_some(plural),
             version: version.clone(),
             unknown: Mapping::new(),
@@ -126,6 +141,9 @@ impl Project {
         request: &ApiRequest,
         answers: &Answers,
     ) -> Result<Self, Refusal> {
+        if request.foreign.is_some() {
+            return self.with_foreign(new, request, answers);
+        }
         let title = new.resource.title();
         if !answers.resource && !answers.controller {
             return Err(Refusal::usage(
@@ -136,7 +154,7 @@ impl Project {
             return Err(Refusal::usage(format!(
                 "`--resource` is `false`, but {title} is no API of this project"
             ))
-            .hint("leave out `--resource=false`"));
+            .hint("leave out `--resource=false`, or give the CRD of somebody else's kind with `--crd FILE`"));
         }
         let adds_controller = answers.controller && !new.has_controller;
         if answers.resource && new.exists && !request.force {
@@ -147,18 +165,14 @@ impl Project {
             });
         }
         if !answers.resource && !adds_controller && !request.force {
-            return Err(Refusal::failure(format!("the controller of {title} exists already"))
-                .hint("`--force` writes its files again, over your edits"));
+            return Err(has_controller(&title));
         }
 
         let mut project = self.clone();
         let mut resource = new.resource.clone();
         resource.controller |= adds_controller;
         project.choose(&resource, request, answers)?;
-        let is_same = |r: &Resource| {
-            (&r.group, &r.kind, &r.version) == (&resource.group, &resource.kind, &resource.version)
-        };
-        match project.resources.iter_mut().find(|r| is_same(r)) {
+        match project.resources.iter_mut().find(|r| r.is(&resource)) {
             Some(existing) => *existing = resource,
             None => project.resources.push(resource),
         }
@@ -216,6 +230,11 @@ impl Project {
         project.normalise();
         project
     }
+}
+
+pub(super) fn has_controller(title: &str) -> Refusal {
+    Refusal::failure(format!("the controller of {title} exists already"))
+        .hint("`--force` writes its files again, over your edits")
 }
 
 /// What is left to choose once a request was checked.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::names::{self, Invalid, Module};
-use super::{LAYOUT, Project, Resource, version::ApiVersion};
+use super::{LAYOUT, Project, Resource, builtin, version::ApiVersion};
 use crate::error::Refusal;
 
 impl Project {
@@ -20,10 +20,19 @@ impl Project {
                 field(&format!("resources[{i}].{name}"), value, result)
             };
             field("group", &r.group, names::group(&r.group))?;
-            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
             field("version", &r.version, ApiVersion::parse(&r.version).map(drop))?;
             field("kind", &r.kind, names::kind(&r.kind))?;
             field("plural", &r.plural(), names::plural(&r.plural()))?;
+            if r.core {
+                builtin::find(&r.group, &r.version, &r.kind)
+                    .map_err(|refusal| damaged(refusal.to_string()))?;
+                continue;
+            }
+            if r.external {
+                field("domain", &r.domain, names::foreign_group(&r.group, &r.domain))?;
+                continue;
+            }
+            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
             if r.domain != self.domain {
                 return Err(damaged(format!(
                     "`resources[{i}].domain` is `{}`, not the project's domain",
@@ -44,8 +53,7 @@ impl Project {
 
     /// Refuses kinds that the operator could not see.
     pub(super) fn check_scopes(&self) -> Result<(), Refusal> {
-        match self.resources.iter().find(|r| self.namespaced && r.api.is_some() && !r.namespaced())
-        {
+        match self.resources.iter().find(|r| self.namespaced && !r.namespaced()) {
             Some(r) => Err(Refusal::usage(format!(
                 "{} is cluster-scoped: the operator of a namespaced project may only read its own namespace",
                 r.title()
@@ -119,7 +127,7 @@ impl Claim<'_> {
         match self {
             Self::Resource(..) | Self::Type(..) => false,
             Self::Name(..) | Self::Kind(..) | Self::Module(..) => same_kind,
-            Self::Group(_) => a.group == b.group,
+            Self::Group(_) => a.api_group() == b.api_group(),
         }
     }
 
@@ -150,13 +158,27 @@ impl Claim<'_> {
                 ),
                 "use another kind, another group or another version",
             ),
-            Self::Group(module) => (
-                format!(
-                    "the groups `{}` and `{}` would share the Rust module `{module}`",
-                    b.group, a.group
-                ),
-                "use another group",
-            ),
+            Self::Group(module) => {
+                // The short names may be the same.
+                let is_short = !a.is_foreign() && !b.is_foreign();
+                let name = |r: &Resource| match r.core || is_short {
+                    true => r.group.clone(),
+                    false => r.api_group(),
+                };
+                let hint = match (a.is_foreign(), b.is_foreign()) {
+                    (true, true) => "watch one of them from another project",
+                    (false, false) => "use another group",
+                    _ => "the project's own group needs another name",
+                };
+                (
+                    format!(
+                        "the groups `{}` and `{}` would share the Rust module `{module}`",
+                        name(b),
+                        name(a)
+                    ),
+                    hint,
+                )
+            }
             Self::Module(_, module) => (
                 format!(
                     "`{kind}` and `{other}` of the group `{}` would share the file `{module}.rs`",

@@ -4,8 +4,10 @@
 //! scripts can read it. Fields that are not known here are preserved at every level.
 
 mod api;
+pub mod builtin;
 mod check;
 mod file;
+mod foreign;
 mod image;
 pub mod names;
 pub mod options;
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
 pub use api::{Answers, ApiRequest, NewApi, refuse_flag};
+pub use foreign::{Foreign, Origin};
 use options::RecipeOptions;
 use version::ApiVersion;
 
@@ -127,12 +130,23 @@ pub struct Resource {
     /// Whether the project reconciles the kind. Set on the storage version.
     #[serde(default, skip_serializing_if = "is_false")]
     pub controller: bool,
-    /// The project's domain.
+    /// Whether the kind is one of Kubernetes' own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub core: bool,
+    /// What the API group ends with: for the project's own kinds, the project's domain.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub domain: String,
+    /// Whether the kind is defined by somebody else's CRD.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub external: bool,
     /// The API group without the domain.
     pub group: String,
     /// The kind.
     pub kind: String,
+    /// Whether objects of somebody else's kind live in namespaces. Of the project's own kinds
+    /// [`Api`] tells it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    namespaced: bool,
     /// The plural, where it is not the regular one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plural: Option<String>,
@@ -186,8 +200,8 @@ impl Project {
         project.namespaced |= settings.namespaced;
         project.plugins.own.license = settings.license.unwrap_or(project.plugins.own.license);
         project.plugins.own.owner = settings.owner.or(project.plugins.own.owner);
-        for domain in project.resources.iter_mut().map(|r| &mut r.domain) {
-            domain.clone_from(&project.domain);
+        for own in project.resources.iter_mut().filter(|r| !r.is_foreign()) {
+            own.domain.clone_from(&project.domain);
         }
         for domain in project.plugins.own.resources.iter_mut().map(|choice| &mut choice.domain) {
             domain.clone_from(&project.domain);
@@ -212,6 +226,9 @@ impl Project {
 
     /// The recipe that a resource was made with.
     pub fn recipe(&self, resource: &Resource) -> &str {
+        if resource.is_foreign() {
+            return FOREIGN_RECIPE;
+        }
         self.choice(resource).map_or(NO_RECIPE, |choice| &choice.recipe)
     }
 
@@ -232,6 +249,11 @@ impl Project {
             .min_by_key(|r| ApiVersion::parse(&r.version).ok())
     }
 
+    /// One version of a kind.
+    pub fn resource(&self, group: &str, version: &str, kind: &str) -> Option<&Resource> {
+        self.versions(group, kind).find(|r| r.version == version)
+    }
+
     /// All versions of a kind.
     pub fn versions<'a, 'b>(
         &'a self,
@@ -244,6 +266,8 @@ impl Project {
 
 /// The recipe of a kind that has no other.
 pub const NO_RECIPE: &str = "none";
+/// The recipe of every kind that is somebody else's.
+pub const FOREIGN_RECIPE: &str = "foreign";
 
 impl Choice {
     fn is_of(&self, resource: &Resource) -> bool {
@@ -258,6 +282,11 @@ impl Resource {
         self.plural.clone().unwrap_or_else(|| plural::regular(&self.kind))
     }
 
+    /// Whether both are the same version of the same kind.
+    fn is(&self, other: &Self) -> bool {
+        (&self.group, &self.kind, &self.version) == (&other.group, &other.kind, &other.version)
+    }
+
     /// `<group>/<version> <kind>`, for messages.
     pub fn title(&self) -> String {
         format!("{}/{} {}", self.group, self.version, self.kind)
@@ -265,6 +294,20 @@ impl Resource {
 
     /// Whether objects live in namespaces.
     pub fn namespaced(&self) -> bool {
-        self.api.as_ref().is_some_and(|api| api.namespaced)
+        self.namespaced || self.api.as_ref().is_some_and(|api| api.namespaced)
+    }
+
+    /// Whether the kind is somebody else's: the project defines no API for it.
+    pub fn is_foreign(&self) -> bool {
+        self.core || self.external
+    }
+
+    /// The full name of the API group; empty for that of Kubernetes which has none.
+    pub fn api_group(&self) -> String {
+        match (self.core, self.group.as_str(), self.domain.as_str()) {
+            (true, builtin::CORE, _) => String::new(),
+            (_, group, "") => group.to_owned(),
+            (_, group, domain) => format!("{group}.{domain}"),
+        }
     }
 }

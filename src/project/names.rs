@@ -84,6 +84,13 @@ pub fn api_group(group: &str, domain: &str) -> Result<(), Invalid> {
     too_long.or_else(|| against_reserved(&full)).map_or(Ok(()), |why| Err(Invalid::new(why)))
 }
 
+/// The full name of somebody else's API group, in the two parts that `PROJECT` has of it. Unlike
+/// the project's own it may be one of Kubernetes.
+pub fn foreign_group(group: &str, domain: &str) -> Result<(), Invalid> {
+    let full = format!("{group}.{domain}");
+    judge(&full, |full| against_subdomain("group", full), subdomain_of)
+}
+
 /// The API server takes CRDs of these groups only with an annotation that points to an approval by Kubernetes.
 fn against_reserved(name: &str) -> Option<String> {
     let is_in = |reserved: &&&str| name == **reserved || name.ends_with(&format!(".{reserved}"));
@@ -245,6 +252,11 @@ impl Module {
             if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name.clone() };
         Self { file: name, ident }
     }
+}
+
+/// A name in snake case as an identifier: raw, or with an underscore, where it is a word of Rust.
+pub fn ident(name: &str) -> String {
+    Module::new(name.to_owned()).ident
 }
 
 /// Words that no raw identifier can be, the one that would be the file of the module above, and the

@@ -8,7 +8,7 @@ use super::rustfmt;
 use crate::project::names::Module;
 use crate::project::options::RecipeOptions;
 use crate::project::version::ApiVersion;
-use crate::project::{self, License};
+use crate::project::{self, License, builtin};
 
 /// The longest `version::Kind` that recipes write out. Up to here their lines break all alike, but
 /// for the signatures that [`rustfmt::tidy`] breaks.
@@ -64,7 +64,8 @@ pub struct Resource {
     pub api_group: String,
     /// The version.
     pub version: String,
-    api_version: String,
+    /// The full group with the version.
+    pub api_version: String,
     /// The kind.
     pub kind: String,
     /// The kind in lower case.
@@ -81,6 +82,12 @@ pub struct Resource {
     singular: String,
     namespaced: bool,
     api: bool,
+    /// Whether the kind is one of Kubernetes' own.
+    core: bool,
+    /// Whether somebody else's CRD defines the kind.
+    external: bool,
+    /// Where Rust has the types, seen from the operator's crate.
+    module: String,
     /// Whether the kind has a controller, which works with this version.
     pub controller: bool,
     storage: bool,
@@ -161,16 +168,24 @@ fn by_group_kind_version(a: &Resource, b: &Resource) -> Ordering {
 }
 
 impl Resource {
-    fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
+    /// What templates see of a version of a kind, which may be the one that is stored.
+    pub fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
         let group = Module::of_group(&resource.group);
         let kind = Module::of_kind(&resource.kind);
-        let api_group = format!("{}.{}", resource.group, resource.domain);
+        let api_group = resource.api_group();
         let path = format!("{}::{}", resource.version, resource.kind);
         let long = path.len() > LONGEST_PATH;
+        let module = match builtin::find(&resource.group, &resource.version, &resource.kind) {
+            Ok((builtin, _)) if resource.core => builtin.module.clone(),
+            _ => format!("crate::api::{}::{}", group.ident, resource.version),
+        };
         Self {
             group: resource.group.clone(),
             domain: resource.domain.clone(),
-            api_version: format!("{api_group}/{}", resource.version),
+            api_version: match api_group.as_str() {
+                "" => resource.version.clone(),
+                group => format!("{group}/{}", resource.version),
+            },
             api_group,
             version: resource.version.clone(),
             kind: resource.kind.clone(),
@@ -184,6 +199,9 @@ impl Resource {
             singular: resource.kind.to_ascii_lowercase(),
             namespaced: resource.namespaced(),
             api: resource.api.is_some(),
+            core: resource.core,
+            external: resource.external,
+            module,
             controller: resource.controller,
             storage,
             recipe: project.recipe(resource).to_owned(),
@@ -223,7 +241,7 @@ impl Group {
         resources.sort_by(|a, b| rustfmt::by_module(&a.kind_module, &b.kind_module));
         let first = &resources[0];
         let mut versions: Vec<Version> = Vec::new();
-        for resource in resources.iter().filter(|r| r.api) {
+        for resource in resources.iter().filter(|r| r.api || r.external) {
             match versions.iter_mut().find(|v| v.name == resource.version) {
                 Some(version) => version.resources.push(resource.clone()),
                 None => versions.push(Version {

@@ -1,6 +1,7 @@
 //! From a model to the tree of files that it stands for. Pure: no effect, and the same model gives
 //! the same tree.
 
+pub mod attach;
 mod context;
 pub mod files;
 mod job;

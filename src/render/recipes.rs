@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::context::Resource;
 use super::templates::Set;
 use crate::error::Refusal;
-use crate::project::NO_RECIPE;
 use crate::project::options::{RecipeOptions, flag};
+use crate::project::{FOREIGN_RECIPE, NO_RECIPE};
 
 /// A recipe's `recipe.yaml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -114,9 +114,9 @@ pub struct Rule {
 }
 
 impl Set {
-    /// All recipes, by name.
+    /// All recipes of the project's own kinds, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        let names = self.names().filter_map(recipe_of);
+        let names = self.names().filter_map(recipe_of).filter(|name| *name != FOREIGN_RECIPE);
         names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 

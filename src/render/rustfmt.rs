@@ -4,8 +4,8 @@
 //!
 //! - a list of imports without nested lists, `use a::{b, c};`;
 //! - the signature of a function with a body or of a trait's method, without a `where` clause;
-//! - a constant that is a string, or an array of them, in ASCII;
-//! - a run of `mod x;` or of `pub use x::*;` items, which are put in order.
+//! - a constant that is a string, an array of them, or the call of one macro, in ASCII;
+//! - a run of `mod x;`, of `pub use x::*;` or of `use x::y;` items, which are put in order.
 
 use std::cmp::Ordering;
 
@@ -26,6 +26,7 @@ pub fn tidy(source: &str) -> String {
         match run.first().and_then(|line| Item::of(line)) {
             Some(Item::Mod(_)) => run.sort_by(|a, b| by_module(ident(a), ident(b))),
             Some(Item::Use(_)) => run.sort_by(|a, b| by_version(ident(a), ident(b))),
+            Some(Item::Path(_)) => run.sort_by(|a, b| by_path(a, b)),
             None => {}
         }
     }
@@ -45,11 +46,16 @@ pub fn tidy(source: &str) -> String {
 enum Item<'a> {
     Mod(&'a str),
     Use(&'a str),
+    Path(&'a str),
 }
 
 impl<'a> Item<'a> {
     fn of(line: &'a str) -> Option<Self> {
         let item = line.strip_suffix(';')?;
+        if let Some(path) = item.strip_prefix("use ") {
+            let path = path.split_once(" as ").map_or(path, |(path, _)| path);
+            return path.split("::").all(is_ident).then_some(Self::Path(path));
+        }
         let item = item.strip_prefix("pub ").unwrap_or(item);
         if let Some(name) = item.strip_prefix("mod ") {
             return is_ident(name).then_some(Self::Mod(name));
@@ -67,13 +73,15 @@ fn is_ident(name: &str) -> bool {
 fn is_of_one_run(a: &str, b: &str) -> bool {
     matches!(
         (Item::of(a), Item::of(b)),
-        (Some(Item::Mod(_)), Some(Item::Mod(_))) | (Some(Item::Use(_)), Some(Item::Use(_)))
+        (Some(Item::Mod(_)), Some(Item::Mod(_)))
+            | (Some(Item::Use(_)), Some(Item::Use(_)))
+            | (Some(Item::Path(_)), Some(Item::Path(_)))
     )
 }
 
 fn ident(line: &str) -> &str {
     match Item::of(line) {
-        Some(Item::Mod(name) | Item::Use(name)) => name,
+        Some(Item::Mod(name) | Item::Use(name) | Item::Path(name)) => name,
         None => "",
     }
 }
@@ -110,6 +118,18 @@ fn by_version(a: &str, b: &str) -> Ordering {
         };
         if order != Ordering::Equal {
             return order;
+        }
+    }
+}
+
+/// rustfmt's order of the paths of `use` items: part by part.
+fn by_path(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (ident(a).split("::"), ident(b).split("::"));
+    loop {
+        match (a.next(), b.next()) {
+            (Some(a), Some(b)) if a != b => return by_version(a, b),
+            (Some(_), Some(_)) => {}
+            (a, b) => return a.is_some().cmp(&b.is_some()),
         }
     }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::files::{Class, File, For};
 use super::*;
 use crate::project::options::RecipeOptions;
-use crate::project::{Answers, ApiRequest, License};
+use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, License};
 
 /// Every template has a row in the table, and every row has its template, for each recipe.
 #[test]
@@ -23,6 +23,11 @@ fn the_table_is_the_folder() {
                 .map(|file| format!("recipes/{}/{file}", recipe.name)),
         );
     }
+    // Somebody else's kind has its API elsewhere.
+    expected.extend(
+        ["recipe.yaml", "controller.rs.tera", "test.rs.tera"]
+            .map(|file| format!("recipes/{FOREIGN_RECIPE}/{file}")),
+    );
     let actual: BTreeSet<String> = set.names().map(str::to_owned).collect();
     assert_eq!(
         actual.difference(&expected).collect::<Vec<_>>(),
@@ -99,7 +104,15 @@ fn set() -> &'static Set {
 
 fn with(project: Project, group: &str, version: &str, kind: &str) -> Project {
     let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
-    let request = ApiRequest { group, version, kind, plural: None, namespaced: None, force: false };
+    let request = ApiRequest {
+        group,
+        version,
+        kind,
+        plural: None,
+        namespaced: None,
+        force: false,
+        foreign: None,
+    };
     let new = project.check_api(&request).unwrap();
     let options = RecipeOptions::default();
     let answers = Answers { resource: true, controller: true, recipe: "none".to_owned(), options };

@@ -64,13 +64,25 @@ impl Workspace {
 
     /// What it takes to make `base` into `new`, where `base` is the model that the files were made from.
     pub fn plan(&self, base: Option<&Project>, new: &Project, options: Options) -> Result<Plan> {
+        self.plan_with(base, new, Tree::new(), options)
+    }
+
+    /// Like [`Workspace::plan`], with files that neither of the models stands for.
+    pub fn plan_with(
+        &self,
+        base: Option<&Project>,
+        new: &Project,
+        attached: Tree,
+        options: Options,
+    ) -> Result<Plan> {
         let set = Set::of(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
         let base = match base {
             Some(project) => renderer.render(project)?,
             None => Tree::new(),
         };
-        let theirs = renderer.render(new)?;
+        let mut theirs = renderer.render(new)?;
+        theirs.extend(attached);
         let mut plan = Plan::new(&base, &theirs, &self.disk, options)?;
         let mut project = self.project_step(new)?;
         if project.contents.is_none()

@@ -58,6 +58,12 @@ impl Cluster {
         succeeded(&args, &self.with_input(&args, &object.to_string()));
     }
 
+    /// Fails the test if the API server would not take an object.
+    pub fn takes(&self, object: &Value) {
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        succeeded(&args, &self.with_input(&args, &object.to_string()));
+    }
+
     /// Why the API server does not take an object.
     pub fn refusal(&self, object: &Value) -> String {
         let output = self.with_input(&["create", "-f", "-"], &object.to_string());

@@ -12,6 +12,7 @@ mod cluster;
 mod cost;
 mod docs;
 mod faults;
+mod foreign;
 mod machine;
 mod memcached;
 mod production;

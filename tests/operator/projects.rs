@@ -152,7 +152,7 @@ fn the_audit_tells_what_is_permitted_but_never_used_and_what_is_refused() {
 
 /// Checks all that a project promises before it runs; none of it may change a file. Returns the
 /// cluster on which this was done.
-fn is_clean(machine: &Machine, project: &Project) -> Cluster {
+pub fn is_clean(machine: &Machine, project: &Project) -> Cluster {
     // The one on which `make test` runs. Started here, it stays for the rest.
     let cluster = Cluster::start(machine, "test");
     let before = project.snapshot();

@@ -112,16 +112,32 @@ fn modules() -> impl Strategy<Value = String> {
     })
 }
 
+/// Imports of modules and types, in no order.
+fn paths() -> impl Strategy<Value = String> {
+    let part = prop_oneof!["[a-c][a-c0-9_]{0,2}z", "v[0-9]{1,2}"];
+    let last = prop_oneof!["[a-c]{1,2}z", "v[0-9]{1,2}", "[A-C][A-Ca-c]{0,2}"];
+    vec((vec(part, 1..4), last), 2..8).prop_map(|paths| {
+        let paths =
+            paths.into_iter().map(|(parts, last)| format!("use x{}::{last};", parts.join("::")));
+        let mut paths: Vec<String> = paths.collect();
+        paths.sort();
+        paths.dedup();
+        paths.reverse();
+        paths.join("\n")
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn tidy_is_rustfmt(snippets in vec((prop_oneof![import(), signature(), modules(), constant()], 0_usize..2), 60)) {
+    fn tidy_is_rustfmt(snippets in vec((prop_oneof![import(), signature(), modules(), paths(), constant()], 0_usize..2), 60)) {
         let source = snippets
             .iter()
             .enumerate()
             .map(|(i, (snippet, depth))| {
-                let depth = if snippet.starts_with("pub use") || snippet.starts_with("const") { 0 } else { *depth };
+                let is_flat = ["pub use", "use x", "const"].iter().any(|start| snippet.starts_with(start));
+                let depth = if is_flat { 0 } else { *depth };
                 format!("{}\n\nconst C{i}: () = ();\n", indented(snippet, depth))
             })
             .collect::<Vec<_>>()

@@ -124,7 +124,7 @@ enum Command {
 fn request() -> ApiRequest {
     let (group, version, kind) =
         ("cache".to_owned(), "v1alpha1".to_owned(), "Memcached".to_owned());
-    ApiRequest { group, version, kind, plural: None, namespaced: None, force: false }
+    ApiRequest { group, version, kind, plural: None, namespaced: None, force: false, foreign: None }
 }
 
 fn with_api(project: &Project) -> Option<Project> {

@@ -1,0 +1,218 @@
+//! Writes the types as rustfmt would.
+
+use std::fmt::Write;
+
+use super::Crd;
+use super::types::{Definition, Field, Shape, Type, Types};
+
+/// rustfmt's `max_width`.
+const WIDTH: usize = 100;
+/// rustfmt's `attr_fn_like_width`: the longest list of an attribute's arguments on one line.
+const ATTRIBUTE: usize = 70;
+
+impl Crd {
+    /// The Rust types of the kind, for a file that begins with `header`.
+    pub fn types(&self, header: &str) -> String {
+        let (root, kind) = (&self.schema, &self.kind);
+        let is_own = |name: &str| !["apiVersion", "kind", "metadata", "status"].contains(&name);
+        let only_spec = root.properties.keys().filter(|name| is_own(name)).eq(["spec"]);
+        let spec = root.properties.get("spec").filter(|spec| only_spec && spec.is_object());
+        let status = root.properties.get("status").filter(|status| status.is_object());
+
+        let own = ["", "List", "Fields", "Status"].map(|end| format!("{kind}{end}"));
+        let mut types = Types::new(own);
+        // What kube takes for the spec is all that there is, unless there is nothing but a spec.
+        let main = match spec.filter(|_| root.is_required("spec")) {
+            Some(spec) => {
+                let main = format!("{kind}Spec");
+                types.root(&main, &main, spec);
+                main
+            }
+            None => {
+                let mut fields = root.clone();
+                fields.properties.retain(|name, _| is_own(name));
+                fields.description =
+                    "What an object has beside metadata and status. kube calls it the spec."
+                        .to_owned();
+                let main = format!("{kind}Fields");
+                types.root(&main, kind, &fields);
+                main
+            }
+        };
+        if let Some(status) = status {
+            let name = format!("{kind}Status");
+            types.root(&name, &name, status);
+        }
+        self.write(header, &types, &main, status.is_some())
+    }
+
+    fn write(&self, header: &str, types: &Types, main: &str, has_status: bool) -> String {
+        let Self { group, version, kind, plural, .. } = self;
+        let mut body = String::new();
+        for definition in &types.definitions {
+            let mut attributes = String::new();
+            if definition.name == main {
+                let mut arguments = vec![
+                    format!("group = {group:?}"),
+                    format!("version = {version:?}"),
+                    format!("kind = {kind:?}"),
+                    format!("plural = {plural:?}"),
+                ];
+                arguments.extend(self.namespaced.then(|| "namespaced".to_owned()));
+                arguments.extend(has_status.then(|| format!("status = \"{kind}Status\"")));
+                arguments.extend(main.ends_with("Fields").then(|| "no_spec".to_owned()));
+                arguments.push("schema = \"disabled\"".to_owned());
+                arguments.push("derive = \"PartialEq\"".to_owned());
+                attributes = attribute("", "kube", &arguments);
+            }
+            write_definition(&mut body, definition, definition.name == main, &attributes);
+        }
+        let mut text = format!(
+            "{header}//! {kind} of `{group}/{version}`, which somebody else's CRD defines: it is in\n\
+             //! tests/crds/{plural}.{group}.yaml. To write this file anew from a newer one, run\n\
+             //! `opctl create api --crd FILE --kind {kind} --version {version} --force`.\n\n"
+        );
+        if body.contains("BTreeMap<") {
+            text.push_str("use std::collections::BTreeMap;\n\n");
+        }
+        if body.contains("meta::") {
+            text.push_str("use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;\n");
+        }
+        if body.contains("intstr::") {
+            text.push_str("use k8s_openapi::apimachinery::pkg::util::intstr;\n");
+        }
+        text.push_str("use kube::CustomResource;\nuse serde::{Deserialize, Serialize};\n");
+        text + &body
+    }
+}
+
+fn write_definition(body: &mut String, made: &Definition, is_spec: bool, attributes: &str) {
+    let mut derives = vec!["Clone", "Debug"];
+    if is_spec {
+        derives.insert(0, "CustomResource");
+    }
+    derives.extend(made.has_default.then_some("Default"));
+    derives.extend(["PartialEq", "Serialize", "Deserialize"]);
+    let _ = write!(body, "\n{}#[derive({})]\n", docs("", &made.docs), derives.join(", "));
+    match &made.shape {
+        Shape::Struct { fields, is_open } => {
+            let _ = write!(
+                body,
+                "#[serde(rename_all = \"camelCase\")]\n{attributes}pub struct {} {{",
+                made.name
+            );
+            body.push_str(if fields.is_empty() && is_open.is_none() { "}\n" } else { "\n" });
+            for (i, field) in fields.iter().enumerate() {
+                body.push_str(if i > 0 { "\n" } else { "" });
+                write_field(body, field);
+            }
+            if let Some(ident) = is_open {
+                body.push_str(if fields.is_empty() { "" } else { "\n" });
+                body.push_str("    /// What the CRD does not describe.\n    #[serde(flatten)]\n");
+                let _ = writeln!(body, "    pub {ident}: BTreeMap<String, serde_json::Value>,");
+            }
+            if !fields.is_empty() || is_open.is_some() {
+                body.push_str("}\n");
+            }
+        }
+        Shape::Enum { variants, other } => {
+            let _ = writeln!(body, "pub enum {} {{", made.name);
+            for variant in variants {
+                if let Some(rename) = &variant.rename {
+                    body.push_str(&attribute("    ", "serde", &[format!("rename = {rename:?}")]));
+                }
+                let _ = writeln!(body, "    {},", variant.ident);
+            }
+            let _ = write!(
+                body,
+                "    /// A value that the CRD did not have when this was written.\n    \
+                 #[serde(untagged)]\n    {other}(String),\n}}\n"
+            );
+        }
+    }
+}
+
+fn write_field(body: &mut String, field: &Field) {
+    body.push_str(&docs("    ", &field.docs));
+    let mut arguments = Vec::new();
+    arguments.extend(field.rename.as_ref().map(|name| format!("rename = {name:?}")));
+    if field.may_be_absent {
+        arguments.push("skip_serializing_if = \"Option::is_none\"".to_owned());
+    }
+    if !arguments.is_empty() {
+        body.push_str(&attribute("    ", "serde", &arguments));
+    }
+    let type_ = match field.is_option {
+        true => format!("Option<{}>", rust(&field.type_)),
+        false => rust(&field.type_),
+    };
+    let line = format!("    pub {}: {type_},", field.ident);
+    match line.len() <= WIDTH {
+        true => body.push_str(&line),
+        false => _ = write!(body, "    pub {}:\n        {type_},", field.ident),
+    }
+    body.push('\n');
+}
+
+fn rust(type_: &Type) -> String {
+    match type_ {
+        Type::Plain(name, _) => (*name).to_owned(),
+        Type::Array(items) => format!("Vec<{}>", rust(items)),
+        Type::Map(values) => format!("BTreeMap<String, {}>", rust(values)),
+        Type::Named(name) => name.clone(),
+    }
+}
+
+/// An attribute on one line, or with each argument on its own.
+fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
+    let list = arguments.join(", ");
+    match list.len() <= ATTRIBUTE {
+        true => format!("{indent}#[{name}({list})]\n"),
+        false => {
+            let list = arguments.join(&format!(",\n{indent}    "));
+            format!("{indent}#[{name}(\n{indent}    {list}\n{indent})]\n")
+        }
+    }
+}
+
+/// The first paragraph of a description as a comment, of which nothing but code is Markdown.
+fn docs(indent: &str, description: &str) -> String {
+    let paragraph = description.trim().split("\n\n").next().unwrap_or_default();
+    let has_code = paragraph.matches('`').count().is_multiple_of(2) && !paragraph.contains("``");
+    let (mut lines, mut is_code) = (Vec::<String>::new(), false);
+    for word in paragraph.split_whitespace() {
+        let mut escaped = String::new();
+        for c in word.chars() {
+            is_code ^= has_code && c == '`';
+            let means_something = match c {
+                '`' => !has_code,
+                '_' => word.starts_with('_') || word.ends_with(['_', ',', '.']),
+                c => "\\*[]<>".contains(c),
+            };
+            if means_something && !is_code {
+                escaped.push('\\');
+            }
+            escaped.push(c);
+        }
+        let width = |text: &str| text.chars().count();
+        match lines.last_mut() {
+            Some(line)
+                if indent.len() + "/// ".len() + width(line) + 1 + width(&escaped) <= WIDTH =>
+            {
+                line.push(' ');
+                line.push_str(&escaped);
+            }
+            _ => lines.push(escape_block(escaped)),
+        }
+    }
+    lines.iter().map(|line| format!("{indent}/// {line}\n")).collect()
+}
+
+/// A word that begins no list, no heading and no fence.
+fn escape_block(mut word: String) -> String {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    if word[digits..].starts_with(['.', ')']) || word.starts_with(['-', '+', '=', '#', '~', '|']) {
+        word.insert(digits, '\\');
+    }
+    word
+}

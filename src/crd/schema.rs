@@ -1,0 +1,66 @@
+//! The part of a CRD's schema that decides on Rust types and on what an object has to have.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_yaml::Value;
+
+/// A structural schema
+/// (<https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Schema {
+    #[serde(rename = "type")]
+    pub type_: Option<String>,
+    pub format: Option<String>,
+    pub description: String,
+    pub nullable: bool,
+    pub default: Option<Value>,
+    #[serde(rename = "enum")]
+    pub values: Vec<Value>,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub min_length: usize,
+    pub pattern: Option<String>,
+    pub min_items: usize,
+    pub properties: BTreeMap<String, Schema>,
+    pub required: Vec<String>,
+    pub items: Option<Box<Schema>>,
+    pub additional_properties: Additional,
+    #[serde(rename = "x-kubernetes-int-or-string")]
+    pub int_or_string: bool,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    pub preserves_unknown_fields: bool,
+}
+
+/// What a map's values are.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Additional {
+    /// Whether anything may be there.
+    Any(bool),
+    /// Only this.
+    Of(Box<Schema>),
+}
+
+impl Default for Additional {
+    fn default() -> Self {
+        Self::Any(false)
+    }
+}
+
+impl Schema {
+    pub fn is_required(&self, field: &str) -> bool {
+        self.required.iter().any(|required| required == field)
+    }
+
+    pub fn is_object(&self) -> bool {
+        self.type_.as_deref() == Some("object")
+    }
+
+    /// The values of a string that has no others.
+    pub fn strings(&self) -> Option<Vec<&str>> {
+        let is_string = self.type_.as_deref() == Some("string") && !self.values.is_empty();
+        is_string.then(|| self.values.iter().map(Value::as_str).collect()).flatten()
+    }
+}

@@ -1,0 +1,273 @@
+//! From a schema to the Rust types that hold its objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heck::{ToSnakeCase, ToUpperCamelCase};
+
+use super::schema::{Additional, Schema};
+use crate::project::names;
+
+/// A longer name would need lines that rustfmt cannot break.
+const LONGEST_NAME: usize = 60;
+
+/// What a field holds.
+#[derive(Debug, Clone)]
+pub enum Type {
+    /// A type of the standard library or of a crate, and whether it has a default.
+    Plain(&'static str, bool),
+    Array(Box<Type>),
+    Map(Box<Type>),
+    /// One of [`Types`].
+    Named(String),
+}
+
+/// A type that is made.
+#[derive(Debug)]
+pub struct Definition {
+    pub name: String,
+    pub docs: String,
+    pub shape: Shape,
+    pub has_default: bool,
+}
+
+#[derive(Debug)]
+pub enum Shape {
+    Struct { fields: Vec<Field>, is_open: Option<String> },
+    Enum { variants: Vec<Variant>, other: &'static str },
+}
+
+#[derive(Debug)]
+pub struct Field {
+    pub ident: String,
+    /// Its name in the manifest, where serde would not make it of the identifier.
+    pub rename: Option<String>,
+    pub docs: String,
+    pub type_: Type,
+    pub is_option: bool,
+    /// Whether a field without a value is left out.
+    pub may_be_absent: bool,
+}
+
+#[derive(Debug)]
+pub struct Variant {
+    pub ident: String,
+    pub rename: Option<String>,
+}
+
+const VALUE: Type = Type::Plain("serde_json::Value", true);
+
+/// All types of a kind, those first that others are made of last.
+#[derive(Debug)]
+pub struct Types {
+    /// What all names begin with.
+    prefix: String,
+    taken: BTreeSet<String>,
+    pub definitions: Vec<Definition>,
+}
+
+impl Types {
+    /// Without any type; `taken` are the names that are no longer free.
+    pub fn new(taken: impl IntoIterator<Item = String>) -> Self {
+        Self { prefix: String::new(), taken: taken.into_iter().collect(), definitions: Vec::new() }
+    }
+
+    /// The type of this name with all that it is made of, whose names begin with `prefix`.
+    pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema) {
+        prefix.clone_into(&mut self.prefix);
+        self.taken.insert(name.to_owned());
+        self.structure(name.to_owned(), prefix, schema);
+    }
+
+    fn definition(&self, name: &str) -> Option<&Definition> {
+        self.definitions.iter().find(|definition| definition.name == name)
+    }
+
+    fn type_of(&mut self, prefix: &str, property: &str, schema: &Schema) -> Type {
+        if schema.int_or_string {
+            return Type::Plain("intstr::IntOrString", true);
+        }
+        if let Some(values) = schema.strings() {
+            let name = self.free(prefix, property);
+            return self.choice(name, &values, schema).unwrap_or(Type::Plain("String", true));
+        }
+        let format = schema.format.as_deref();
+        match schema.type_.as_deref() {
+            Some("boolean") => Type::Plain("bool", true),
+            Some("integer") if format == Some("int32") => Type::Plain("i32", true),
+            Some("integer") => Type::Plain("i64", true),
+            Some("number") => Type::Plain("f64", true),
+            Some("string") => match format {
+                Some("date-time") => Type::Plain("meta::Time", false),
+                Some("byte") => Type::Plain("k8s_openapi::ByteString", true),
+                _ => Type::Plain("String", true),
+            },
+            Some("array") => {
+                let items = schema.items.as_deref();
+                Type::Array(Box::new(
+                    items.map_or(VALUE, |items| self.type_of(prefix, property, items)),
+                ))
+            }
+            Some("object") if is_condition(schema) => Type::Plain("meta::Condition", false),
+            Some("object") => match &schema.additional_properties {
+                Additional::Of(values) => {
+                    Type::Map(Box::new(self.type_of(prefix, property, values)))
+                }
+                Additional::Any(true) => Type::Map(Box::new(VALUE)),
+                Additional::Any(false)
+                    if schema.properties.is_empty() && schema.preserves_unknown_fields =>
+                {
+                    Type::Map(Box::new(VALUE))
+                }
+                Additional::Any(false) => {
+                    let name = self.free(prefix, property);
+                    self.structure(name.clone(), &name, schema);
+                    Type::Named(name)
+                }
+            },
+            _ => VALUE,
+        }
+    }
+
+    fn structure(&mut self, name: String, prefix: &str, schema: &Schema) {
+        // Its place is before the types that it is made of.
+        let place = self.definitions.len();
+        let numbered = |ident: &str, n| {
+            format!("{}_{n}", ident.trim_start_matches("r#").trim_end_matches('_'))
+        };
+        let mut idents = BTreeSet::new();
+        let mut fields = Vec::new();
+        for (property, schema_of) in &schema.properties {
+            let ident = unique(ident_of(property), &mut idents, numbered);
+            let type_ = self.type_of(prefix, property, schema_of);
+            let is_required = schema.is_required(property);
+            fields.push(Field {
+                rename: (camel_case(&ident) != *property).then(|| property.clone()),
+                ident,
+                docs: schema_of.description.clone(),
+                type_,
+                is_option: !is_required || schema_of.nullable,
+                may_be_absent: !is_required,
+            });
+        }
+        let is_open = schema
+            .preserves_unknown_fields
+            .then(|| unique("unknown_fields".to_owned(), &mut idents, numbered));
+        let has_default =
+            fields.iter().all(|field| field.is_option || self.has_default(&field.type_));
+        let definition = Definition {
+            name,
+            docs: schema.description.clone(),
+            shape: Shape::Struct { fields, is_open },
+            has_default,
+        };
+        self.definitions.insert(place, definition);
+    }
+
+    /// An enum, if each of the values can be a variant.
+    fn choice(&mut self, name: String, values: &[&str], schema: &Schema) -> Option<Type> {
+        let mut idents = BTreeSet::new();
+        let mut variants = Vec::new();
+        for value in values {
+            let ident = value.to_upper_camel_case();
+            if !ident.starts_with(|c: char| c.is_ascii_alphabetic()) || ident == "Self" {
+                return None;
+            }
+            if !idents.insert(ident.clone()) {
+                return None;
+            }
+            let rename = (ident != **value).then(|| (*value).to_owned());
+            variants.push(Variant { ident, rename });
+        }
+        let other =
+            ["Other", "Unknown", "Unlisted"].into_iter().find(|name| !idents.contains(*name))?;
+        self.definitions.push(Definition {
+            name: name.clone(),
+            docs: schema.description.clone(),
+            shape: Shape::Enum { variants, other },
+            has_default: false,
+        });
+        Some(Type::Named(name))
+    }
+
+    fn has_default(&self, type_: &Type) -> bool {
+        match type_ {
+            Type::Plain(_, has_default) => *has_default,
+            Type::Array(_) | Type::Map(_) => true,
+            Type::Named(name) => self.definition(name).is_some_and(|made| made.has_default),
+        }
+    }
+
+    /// A name that no other type has: by the path of the property or, where that is too long, by the
+    /// property alone, or by none of them.
+    fn free(&mut self, path: &str, property: &str) -> String {
+        let property = words(property).to_upper_camel_case();
+        let names = [path, &self.prefix].map(|prefix| format!("{prefix}{property}"));
+        let name = names.into_iter().find(|name| name.len() <= LONGEST_NAME);
+        let name = name.unwrap_or_else(|| self.prefix.clone());
+        unique(name, &mut self.taken, |name, n| format!("{name}{n}"))
+    }
+}
+
+/// The name, or where it is taken the first free one with a number.
+fn unique(name: String, taken: &mut BTreeSet<String>, with: fn(&str, usize) -> String) -> String {
+    let free = match taken.contains(&name) {
+        false => name,
+        true => {
+            let mut numbered = (2..).map(|n| with(&name, n));
+            numbered.find(|name| !taken.contains(name)).unwrap_or(name)
+        }
+    };
+    taken.insert(free.clone());
+    free
+}
+
+/// A property whose words can be told apart: an acronym keeps the `s` of its plural, as in `podIPs`.
+fn words(property: &str) -> String {
+    let mut chars: Vec<char> =
+        property.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    for i in 2..chars.len() {
+        let ends_word = chars.get(i + 1).is_none_or(|next| !next.is_ascii_lowercase());
+        if chars[i] == 's' && ends_word && chars[i - 2..i].iter().all(char::is_ascii_uppercase) {
+            chars[i] = 'S';
+        }
+    }
+    chars.into_iter().collect()
+}
+
+/// The identifier of a field. It can be raw.
+fn ident_of(property: &str) -> String {
+    let name = words(property).to_snake_case();
+    match name.chars().next() {
+        None => "field".to_owned(),
+        Some('0'..='9') => format!("_{name}"),
+        Some(_) => names::ident(&name),
+    }
+}
+
+/// What serde's `rename_all = "camelCase"` makes of an identifier.
+fn camel_case(ident: &str) -> String {
+    let ident = ident.strip_prefix("r#").unwrap_or(ident);
+    let mut camel = String::new();
+    let mut starts_word = false;
+    for c in ident.chars() {
+        match c {
+            '_' => starts_word = !camel.is_empty(),
+            c if starts_word => {
+                camel.push(c.to_ascii_uppercase());
+                starts_word = false;
+            }
+            c => camel.push(c),
+        }
+    }
+    camel
+}
+
+/// Whether the object is one of Kubernetes' own conditions
+/// (<https://kubernetes.io/docs/reference/using-api/api-concepts/>, `metav1.Condition`).
+fn is_condition(schema: &Schema) -> bool {
+    let required = ["lastTransitionTime", "message", "reason", "status", "type"];
+    let all: BTreeMap<&str, ()> =
+        required.iter().chain(&["observedGeneration"]).map(|name| (*name, ())).collect();
+    required.iter().all(|name| schema.is_required(name) && schema.properties.contains_key(*name))
+        && schema.properties.keys().all(|name| all.contains_key(name.as_str()))
+}

@@ -1,0 +1,72 @@
+//! Files that a command adds beside what the model stands for. Later commands neither know nor touch
+//! them.
+
+use anyhow::Result;
+use serde_yaml::{Mapping, Value};
+
+use super::files::Class;
+use super::{Rendered, Tree, context};
+use crate::crd::{self, Crd};
+use crate::project::{Project, Resource, builtin};
+
+/// What one of Kubernetes' own kinds needs: an object to test with.
+pub fn builtin(project: &Project, resource: &Resource, kind: &builtin::Kind) -> Result<Tree> {
+    object(project, resource, &kind.object, &[])
+}
+
+/// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and, unless
+/// the project `knows` the kind already, an object to test with.
+pub fn crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
+    let mut tree = match resource.controller && !knows {
+        true => {
+            let least = crd::least(crd);
+            object(project, resource, &least.fields, &least.patterns)?
+        }
+        false => Tree::new(),
+    };
+    let seen = context::Resource::new(project, resource, false);
+    let types = format!("src/api/{}/{}/{}.rs", seen.group_file, seen.version, seen.kind_file);
+    let header = match context::Project::new(project).header("//") {
+        header if header.is_empty() => header,
+        header => format!("{header}\n"),
+    };
+    let manifest = format!("tests/crds/{}.{}.yaml", crd.plural, crd.group);
+    for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
+        tree.insert(path, Rendered { text, class: Class::Seeded });
+    }
+    Ok(tree)
+}
+
+/// The object of the test of somebody else's kind: `fields`, and what all objects have.
+fn object(
+    project: &Project,
+    resource: &Resource,
+    fields: &Mapping,
+    patterns: &[String],
+) -> Result<Tree> {
+    let seen = context::Resource::new(project, resource, false);
+    let mut metadata = Mapping::new();
+    // Not the namespace's name alone, so that a namespace can have it, too.
+    metadata.insert("name".into(), "$NAMESPACE-1".into());
+    if let Some(Value::Mapping(own)) = fields.get("metadata") {
+        metadata.extend(own.clone());
+    }
+    let mut object = Mapping::new();
+    object.insert("apiVersion".into(), seen.api_version.into());
+    object.insert("kind".into(), seen.kind.into());
+    object.insert("metadata".into(), metadata.into());
+    let rest = fields.iter().filter(|(key, _)| key.as_str() != Some("metadata"));
+    object.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
+    let mut text =
+        "# What the test makes of this kind. `$NAMESPACE` stands for its own namespace.\n"
+            .to_owned();
+    if !patterns.is_empty() {
+        text.push_str(&format!(
+            "# These have to match a pattern of the CRD, so give them values that do: {}\n",
+            patterns.join(", ")
+        ));
+    }
+    text.push_str(&serde_saphyr::to_string(&object)?);
+    let path = format!("tests/objects/{}_{}.yaml", seen.group_file, seen.kind_file);
+    Ok(Tree::from([(path, Rendered { text, class: Class::Seeded })]))
+}
