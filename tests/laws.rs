@@ -56,6 +56,7 @@ fn foreign_api() -> impl Strategy<Value = Api> {
         namespaced: None,
         controller,
         recipe: "none",
+        options: RecipeOptions::default(),
     })
 }
 
