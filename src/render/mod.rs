@@ -76,7 +76,7 @@ impl Renderer {
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let resources = context::resources(project);
         let groups = context::groups(&resources);
-        let jobs = job::all(self.set.files(), project.license(), &resources, &groups)?;
+        let jobs = job::all(self.set, project.license(), &resources, &groups)?;
         self.parse(jobs.iter().map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.file.for_each == For::Crd) {
             let parts: Vec<String> =
