@@ -2,7 +2,7 @@
 //! written runs as it would in its pods.
 #![cfg(unix)]
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod cluster;
 mod programs;
