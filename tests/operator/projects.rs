@@ -32,7 +32,7 @@ const HOSTILE: [&str; 14] = [
 ];
 
 /// What the hostile kinds don't have: scopes, versions, groups that are no identifiers, recipes.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 11] = [
     "--group cache --version v1 --kind Memcached",
     "--group cache --version v1alpha1 --kind Memcached",
     "--group async --version v10 --kind Y",
@@ -41,6 +41,8 @@ const OTHERS: [&str; 9] = [
     "--group my-group --version v1 --kind Widget --namespaced=false",
     "--group ops --version v1 --kind Pod --recipe memcached",
     "--group ops --version v1 --kind Some --recipe memcached",
+    "--group ops --version v1 --kind Cluster --recipe postgres",
+    "--group ops --version v1 --kind Secret --recipe postgres",
     "--group ops --version v1 --kind True --controller=false",
 ];
 
@@ -64,7 +66,8 @@ fn a_project_of_hostile_and_long_names_is_clean() {
         project.api(&format!("--group ops --version v1 --kind {kind}"));
     }
     let (group, kind) = ("g".repeat(63), format!("K{}", "k".repeat(58)));
-    for (kind, recipe) in [(kind.as_str(), "none"), (&kind.replace("Kk", "Km"), "memcached")] {
+    for (letter, recipe) in [("k", "none"), ("m", "memcached"), ("p", "postgres")] {
+        let kind = kind.replacen('k', letter, 1);
         project.api(&format!(
             "--group {group} --version v65535alpha65535 --kind {kind} --recipe {recipe}"
         ));
