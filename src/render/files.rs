@@ -32,6 +32,8 @@ pub enum For {
     Crd,
     /// Each kind with a controller: its storage version.
     Controller,
+    /// Each further part of each controller: what its recipe has in the folder `controller`.
+    ControllerPart,
     /// Each version of each kind.
     Resource,
 }
@@ -39,7 +41,7 @@ pub enum For {
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// The template's name; `{recipe}` stands for the resource's recipe.
+    /// The template's name; `{recipe}` stands for the resource's recipe, `{part}` for a part of it.
     pub template: &'static str,
     /// Where the file goes, with `/` between the parts and fields of the context in braces.
     pub path: &'static str,
@@ -156,6 +158,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/drift.rs"),
     project!(Owned, "src/manager/error.rs"),
     project!(Owned, "src/manager/field_manager.rs"),
+    project!(Owned, "src/manager/field_manager/lifetime.rs"),
     project!(Owned, "src/manager/health.rs"),
     project!(Owned, "src/manager/index.rs"),
     project!(Owned, "src/manager/leader.rs"),
@@ -192,6 +195,12 @@ pub const FILES: &[File] = &[
         "src/controller/{group_file}/{kind_file}.rs",
         Class::Seeded,
         For::Controller,
+    ),
+    file(
+        "recipes/{recipe}/controller/{part}.tera",
+        "src/controller/{group_file}/{kind_file}/{part}",
+        Class::Seeded,
+        For::ControllerPart,
     ),
     file(
         "recipes/{recipe}/test.rs.tera",

@@ -6,6 +6,7 @@ use tera::Context;
 
 use super::context::{Group, Resource, Version};
 use super::files::{File, For};
+use super::templates::Set;
 use crate::error::Refusal;
 use crate::project::License;
 
@@ -38,15 +39,16 @@ pub enum Subject<'a> {
 /// # Errors
 /// If two of them have one path, or if a name is too long for a file.
 pub fn all<'a>(
-    files: &'static [File],
+    set: &Set,
     license: License,
     resources: &'a [Resource],
     groups: &'a [Group],
 ) -> Result<Vec<Job<'a>>, Refusal> {
-    let jobs_of = |file| {
-        subjects(file, license, resources, groups).into_iter().map(move |subject| subject.job(file))
+    let jobs_of = |file: &'static File| {
+        let subjects = subjects(file, license, resources, groups).into_iter();
+        subjects.flat_map(move |subject| subject.jobs(file, set))
     };
-    let jobs: Vec<Job<'a>> = files.iter().flat_map(jobs_of).collect();
+    let jobs: Vec<Job<'a>> = set.files().iter().flat_map(jobs_of).collect();
     let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
     for job in &jobs {
         let title = job.subject.title();
@@ -93,18 +95,27 @@ fn subjects<'a>(
             .flat_map(|g| g.versions.iter().map(move |v| Subject::Version(g, v)))
             .collect(),
         For::Kind | For::Crd => of(|r| r.is_storage()),
-        For::Controller => of(|r| r.controller),
+        For::Controller | For::ControllerPart => of(|r| r.controller),
         For::Resource => of(|r| r.has_api()),
     }
 }
 
 impl<'a> Subject<'a> {
-    fn job(self, file: &'static File) -> Job<'a> {
+    fn jobs(self, file: &'static File, set: &Set) -> Vec<Job<'a>> {
         let template = match self {
             Self::Resource(r) => file.template.replace("{recipe}", &r.recipe),
             _ => file.template.to_owned(),
         };
-        Job { file, template, path: self.path(file.path), subject: self }
+        let path = self.path(file.path);
+        let Some((before, after)) = template.split_once("{part}") else {
+            return vec![Job { file, template, path, subject: self }];
+        };
+        let part = |name: &str| {
+            let part = name.strip_prefix(before)?.strip_suffix(after)?;
+            let path = path.replace("{part}", part);
+            Some(Job { file, template: name.to_owned(), path, subject: self })
+        };
+        set.names().filter_map(part).collect()
     }
 
     fn path(self, pattern: &str) -> String {

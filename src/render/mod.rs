@@ -80,7 +80,7 @@ impl Renderer {
         let recipes = self.recipes(project)?;
         let resources = context::resources(project);
         let groups = context::groups(&resources);
-        let jobs = job::all(self.set.files(), project.license(), &resources, &groups)?;
+        let jobs = job::all(self.set, project.license(), &resources, &groups)?;
         self.parse(jobs.iter().map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.file.for_each == For::Crd) {
             let parts: Vec<String> =

@@ -16,8 +16,16 @@ fn the_table_is_the_folder() {
     let recipes = set.recipes().unwrap();
     let mut expected: BTreeSet<String> = BTreeSet::new();
     for recipe in &recipes {
-        expected
-            .extend(set.files().iter().map(|file| file.template.replace("{recipe}", &recipe.name)));
+        for file in set.files() {
+            let template = file.template.replace("{recipe}", &recipe.name);
+            match template.strip_suffix("{part}.tera") {
+                Some(folder) => {
+                    let part = |name: &&str| name.starts_with(folder) && name.ends_with(".tera");
+                    expected.extend(set.names().filter(part).map(str::to_owned));
+                }
+                None => _ = expected.insert(template),
+            }
+        }
         expected.extend(
             ["recipe.yaml", "crd_version.yaml.tera"]
                 .map(|file| format!("recipes/{}/{file}", recipe.name)),
@@ -74,6 +82,12 @@ const FILES: &[File] = &[
         for_each: For::Controller,
     },
     File {
+        template: "recipes/{recipe}/controller/{part}.tera",
+        path: "{kind_file}_parts/{part}",
+        class: Class::Seeded,
+        for_each: For::ControllerPart,
+    },
+    File {
         template: "recipes/{recipe}/x",
         path: "{version}/{kind_lower}",
         class: Class::Seeded,
@@ -93,6 +107,7 @@ fn set() -> &'static Set {
         ("crd", "<% for v in versions %><$ v.name $>=<$ v.yaml $> <% endfor %>"),
         ("controller", "<$ resource.version $>"),
         ("recipes/none/x", "<$ project.name | yaml $> <$ resource.singular $>"),
+        ("recipes/none/controller/start.sh.tera", "<$ resource.kind $>"),
         ("recipes/none/crd_version.yaml.tera", "<$ resource.storage $>"),
         (
             "recipes/none/recipe.yaml",
@@ -139,11 +154,13 @@ fn a_model_becomes_a_tree() {
             ("a_b/v10.rs", "r#type "),
             ("a_b/v2.rs", "crate_ r#type "),
             ("crate_", "v2"),
+            ("crate__parts/start.sh", "Crate"),
             (
                 "once",
                 "# Copyright The on Authors\n# SPDX-License-Identifier: Apache-2.0\ncrates,types list,watch;crates/status,types/status patch;deployments list;"
             ),
             ("type", "v2"),
+            ("type_parts/start.sh", "Type"),
             ("v10/type", "\"on\" type"),
             ("v2/crate", "\"on\" crate"),
             ("v2/type", "\"on\" type"),

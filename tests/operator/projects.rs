@@ -33,7 +33,7 @@ const HOSTILE: [&str; 14] = [
 ];
 
 /// What the hostile kinds don't have: scopes, versions, groups that are no identifiers, recipes.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 16] = [
     "--group cache --version v1 --kind Memcached",
     "--group cache --version v1alpha1 --kind Memcached",
     "--group async --version v10 --kind Y",
@@ -47,6 +47,8 @@ const OTHERS: [&str; 14] = [
     "--group proxy --version v2beta10 --kind Proxy --recipe webserver",
     "--group ops --version v1 --kind Probe --image nginx --image-container-port 80",
     "--group ops --version v1 --kind Container --image nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000 --image-container-command sh,-c,\"'{}<$\\ --run-as-user 1",
+    "--group ops --version v1 --kind Cluster --recipe postgres",
+    "--group ops --version v1 --kind Secret --recipe postgres",
     "--group ops --version v1 --kind True --controller=false",
 ];
 

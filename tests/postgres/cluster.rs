@@ -1,0 +1,265 @@
+//! A cluster whose pods are processes, and whose Services are ports.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tempfile::TempDir;
+
+use crate::programs::{USER, command};
+
+const INSTANCES: usize = 3;
+
+pub struct Cluster {
+    folder: TempDir,
+    pub password: String,
+    ports: [u16; INSTANCES],
+    processes: [Option<Child>; INSTANCES],
+}
+
+impl Cluster {
+    /// A cluster with so many instances that are ready.
+    pub fn of(size: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut cluster = Self {
+            folder,
+            password: "70617373776f7264".to_owned(),
+            ports: [(); INSTANCES].map(|()| free_port()),
+            processes: [const { None }; INSTANCES],
+        };
+        cluster.render();
+        cluster.folder("backups");
+        for instance in 0..size {
+            cluster.start(instance);
+        }
+        for instance in 0..size {
+            cluster.until(instance, "select 1", "1");
+        }
+        cluster
+    }
+
+    /// Makes a project, whose scripts are these.
+    fn render(&self) {
+        let folder = self.path("project");
+        fs::create_dir(&folder).unwrap();
+        let kind = ["--group", "db", "--version", "v1", "--kind", "PostgresCluster"];
+        for arguments in [
+            &["init", "--project-name", "postgres-operator"][..],
+            &[&["create", "api"], &kind[..]].concat(),
+        ] {
+            let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
+            let output = opctl.args(arguments).current_dir(&folder).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+
+    /// A script as the pods run it.
+    fn script(&self, name: &str) -> Command {
+        let path = format!("project/src/controller/db/postgres_cluster/{name}");
+        let mut command = command("/bin/sh");
+        command.arg("-c").arg(fs::read_to_string(self.path(&path)).unwrap());
+        command.env("PGPASSWORD", &self.password).stdin(Stdio::null());
+        command
+    }
+
+    fn script_of(&self, instance: usize, name: &str) -> Command {
+        let mut command = self.script(name);
+        command
+            .env("POD_NAME", format!("sample-{instance}"))
+            .env("PGDATA", self.data(instance))
+            .env("RUN", self.path(&format!("{instance}/run")))
+            .env("LISTEN_ADDRESSES", "127.0.0.1")
+            .env("PGPORT", self.ports[instance].to_string())
+            .env("PRIMARY_HOST", "127.0.0.1")
+            .env("PRIMARY_PORT", self.ports[0].to_string())
+            .env("REPLICA_HOST", "127.0.0.1")
+            .env("REPLICA_PORT", self.ports[1].to_string())
+            .env("WAL_KEEP_SIZE", "0");
+        command
+    }
+
+    pub fn start(&mut self, instance: usize) {
+        self.folder(&format!("{instance}"));
+        self.folder(&format!("{instance}/run"));
+        let log = File::options().append(true).create(true).open(self.path_of_log(instance));
+        let log = log.unwrap();
+        let mut start = self.script_of(instance, "start.sh");
+        start.process_group(0).stdout(log.try_clone().unwrap()).stderr(log);
+        self.processes[instance] = Some(start.spawn().unwrap());
+    }
+
+    /// Ends an instance as Kubernetes does.
+    pub fn stop(&mut self, instance: usize) {
+        let mut child = self.processes[instance].take().unwrap();
+        kill_process(pid(&child), Signal::INT).unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Ends an instance as a node that dies.
+    pub fn kill(&mut self, instance: usize) {
+        let mut child = self.processes[instance].take().unwrap();
+        // It may have ended, with nobody of its group left.
+        let _ = kill_process_group(pid(&child), Signal::KILL);
+        child.wait().unwrap();
+    }
+
+    pub fn lose_data(&self, instance: usize) {
+        fs::remove_dir_all(self.data(instance)).unwrap();
+    }
+
+    /// What an instance that cannot start has to say.
+    pub fn fails(&mut self, instance: usize) -> String {
+        self.start(instance);
+        let mut child = self.processes[instance].take().unwrap();
+        let status = eventually("end of the instance", || child.try_wait().unwrap());
+        assert!(!status.success());
+        self.log(instance)
+    }
+
+    /// Whether the liveness probe succeeds.
+    pub fn alive(&self, instance: usize) -> Result<(), String> {
+        outcome(self.script_of(instance, "alive.sh").output().unwrap()).map(drop)
+    }
+
+    pub fn backup(&self, keep: usize) -> Result<(), String> {
+        let mut backup = self.script("backup.sh");
+        backup.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[0].to_string());
+        backup.env("BACKUPS", self.path("backups")).env("KEEP", keep.to_string());
+        outcome(backup.output().unwrap()).map(drop)
+    }
+
+    /// The folders with a complete dump, sorted.
+    pub fn backups(&self) -> Vec<PathBuf> {
+        let folders = fs::read_dir(self.path("backups")).unwrap();
+        let mut folders: Vec<_> = folders.map(|folder| folder.unwrap().path()).collect();
+        folders.retain(|folder| !folder.ends_with("new"));
+        folders.sort();
+        folders
+    }
+
+    fn client(&self, instance: usize, program: &str) -> Command {
+        let mut client = command(program);
+        client.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[instance].to_string());
+        client.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+        client.env("PGPASSWORD", &self.password).env("PGCONNECT_TIMEOUT", "5");
+        client
+    }
+
+    pub fn query(&self, instance: usize, sql: &str) -> Result<String, String> {
+        let mut psql = self.client(instance, "psql");
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql]);
+        outcome(psql.output().unwrap())
+    }
+
+    /// Runs the statements of a file; those that make what is there already fail.
+    pub fn psql(&self, instance: usize, file: &Path) {
+        let mut psql = self.client(instance, "psql");
+        outcome(psql.arg("--no-psqlrc").arg("--file").arg(file).output().unwrap()).unwrap();
+    }
+
+    pub fn restore(&self, instance: usize, file: &Path) {
+        let mut restore = self.client(instance, "pg_restore");
+        outcome(restore.args(["--dbname", "postgres"]).arg(file).output().unwrap()).unwrap();
+    }
+
+    /// Waits until an instance gives this answer. Like a container, it is started again when it ends.
+    pub fn until(&mut self, instance: usize, sql: &str, answer: &str) {
+        let what = format!("`{answer}` from instance {instance}");
+        eventually(&what, || {
+            let process = self.processes[instance].as_mut();
+            if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
+                self.start(instance);
+            }
+            (self.query(instance, sql).as_deref() == Ok(answer)).then_some(())
+        });
+    }
+
+    /// What an instance has logged.
+    pub fn log(&self, instance: usize) -> String {
+        fs::read_to_string(self.path_of_log(instance)).unwrap()
+    }
+
+    fn path_of_log(&self, instance: usize) -> PathBuf {
+        self.path(&format!("{instance}.log"))
+    }
+
+    fn data(&self, instance: usize) -> PathBuf {
+        self.path(&format!("{instance}/data"))
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// A folder of the user who runs PostgreSQL.
+    fn folder(&self, path: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(&path).unwrap();
+        if let Some((user, group)) = *USER {
+            chown(path, Some(user), Some(group)).unwrap();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for instance in 0..INSTANCES {
+            if std::thread::panicking() && self.path_of_log(instance).exists() {
+                let log = self.log(instance);
+                let tail: Vec<_> = log.lines().rev().take(20).collect();
+                let tail: Vec<_> = tail.into_iter().rev().collect();
+                eprintln!("instance {instance}:\n{}", tail.join("\n"));
+            }
+            if self.processes[instance].is_some() {
+                self.kill(instance);
+            }
+        }
+    }
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+fn outcome(output: Output) -> Result<String, String> {
+    match output.status.success() {
+        true => Ok(text(&output.stdout).trim().to_owned()),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A port that nobody listens on, below those that systems give to outgoing connections.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = std::process::id() as u16 % 6_000;
+    loop {
+        let port = 20_000 + first + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until `check` finds what it looks for.
+pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        if let Some(found) = check() {
+            return found;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    panic!("no {what} in a minute")
+}
