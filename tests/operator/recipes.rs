@@ -83,6 +83,7 @@ fn tree(set: &'static Set, project: &str) -> Vec<(String, String)> {
         plural: None,
         namespaced: None,
         force: false,
+        foreign: None,
     };
     let options = RecipeOptions::default();
     let recipe = set.choose_recipe(None, &request.kind, &options).unwrap().name;
