@@ -2,6 +2,8 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -12,6 +14,9 @@ use super::plan::{Action, Options, Plan, Step};
 use crate::error::Refusal;
 use crate::project::{self, Project};
 use crate::render::{Renderer, Set, Tree};
+
+/// How long a command waits for another one in the same project: a command takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A folder that holds a project or will.
 pub struct Workspace {
@@ -144,16 +149,23 @@ fn no_project(folder: &Path) -> Refusal {
     }
 }
 
-/// Keeps other commands out of the folder. A file system that cannot lock is no reason to stop.
+/// Keeps other commands out of the folder, and waits for one that is about to be done. A file system
+/// that cannot lock is no reason to stop.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let file = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => {
-            Err(Refusal::failure("another opctl is at work in this project")
-                .hint("run the command again when it is done")
-                .into())
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+                thread::sleep(PATIENCE / 100);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Refusal::failure("another opctl is at work in this project")
+                    .hint("run the command again when it is done")
+                    .into());
+            }
+            Err(TryLockError::Error(_)) => return Ok(None),
         }
-        Err(TryLockError::Error(_)) => Ok(None),
     }
 }
