@@ -171,7 +171,7 @@ measure() {
             sleep 0.01
         done
         begin=$((($(date +%s%N) - begin) / 10000000))
-        stat -c %s "$manager" | awk '{ printf "%.1f\n", $1 / 1000000 }'
+        stat -Lc %s "$manager" | awk '{ printf "%.1f\n", $1 / 1000000 }'
         awk -v it="$begin" 'BEGIN { printf "%.2f\n", it / 100 }'
         sleep 5
         memory VmRSS && echo

@@ -76,9 +76,9 @@ fn the_readme_works_in_its_order() {
     }
     operator.end(Signal::INT);
 
-    let empty = machine.home().join("empty");
-    fs::create_dir(&empty).unwrap();
-    for script in rest {
+    for (number, script) in rest.iter().enumerate() {
+        let empty = machine.home().join(format!("empty-{number}"));
+        fs::create_dir(&empty).unwrap();
         finished(script, shell(script, &empty).output().unwrap());
     }
 }
