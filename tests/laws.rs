@@ -9,7 +9,7 @@ use std::path::Path;
 
 use opctl::project::options::RecipeOptions;
 use opctl::project::{Answers, ApiRequest, Foreign, License, Origin, Project, Settings, builtin};
-use opctl::render::{self, Renderer, Set, attach};
+use opctl::render::{Renderer, Set, attach};
 use opctl::sync::{Conflicts, Options, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -236,26 +236,13 @@ fn foreign(request: ApiRequest) -> anyhow::Result<ApiRequest> {
     Ok(ApiRequest { foreign: Some(foreign), ..request })
 }
 
-/// The files that are no matter of the model.
-fn attached(project: &Project, request: &ApiRequest) -> render::Tree {
-    let ApiRequest { group, version, kind, .. } = request;
-    let resource = project.resource(group, version, kind).unwrap();
-    match resource.core {
-        true => {
-            let (_, kind) = builtin::find(group, version, kind).unwrap();
-            attach::builtin(project, resource, kind).unwrap()
-        }
-        false => render::Tree::new(),
-    }
-}
-
 /// `create api`: whether it came through. What is refused or conflicts changes nothing.
 fn create(folder: &Path, api: &Api) -> bool {
     let workspace = Workspace::open(folder).unwrap();
     let before = tree(folder);
     let old = workspace.project().unwrap();
     let done = with(old, api).and_then(|(new, request)| {
-        let attached = attached(&new, &request);
+        let attached = attach::files(&new, &request, None, false)?;
         let plan = workspace.plan_with(Some(old), &new, attached, Options::default())?;
         anyhow::ensure!(plan.conflicts().next().is_none());
         workspace.carry_out(&plan)

@@ -11,8 +11,8 @@ use crate::crd::{self, Choice, Crd};
 use crate::error::Refusal;
 use crate::project::names::Module;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, builtin, refuse_flag};
-use crate::render::{Set, Tree, attach};
+use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, refuse_flag};
+use crate::render::{Set, attach};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
 
@@ -134,7 +134,7 @@ impl Api {
         } else {
             project.clone()
         };
-        let attached = attached(&with, &request, crd.as_ref(), new.has_controller())?;
+        let attached = attach::files(&with, &request, crd.as_ref(), new.has_controller())?;
         let has_object = attached.keys().any(|path| path.starts_with("tests/objects/"));
         let options = self.flags.options(self.conflicts);
         let plan = workspace.plan_with(Some(&base), &with, attached, options)?;
@@ -247,23 +247,6 @@ impl Api {
         let recipe = set.choose_recipe(self.recipe.as_deref(), kind, &options)?;
         recipe.check_scope(self.namespaced.unwrap_or(true))?;
         Ok((recipe.name, options))
-    }
-}
-
-/// The files of somebody else's kind that are no matter of the model.
-fn attached(
-    project: &Project,
-    request: &ApiRequest,
-    crd: Option<&Crd>,
-    knows: bool,
-) -> Result<Tree> {
-    let ApiRequest { group, version, kind, .. } = request;
-    match (project.resource(group, version, kind), crd) {
-        (Some(resource), Some(crd)) => attach::crd(project, resource, crd, knows),
-        (Some(resource), None) if resource.core => {
-            attach::builtin(project, resource, builtin::find(group, version, kind)?.1)
-        }
-        _ => Ok(Tree::new()),
     }
 }
 

@@ -118,6 +118,8 @@ fn create(
         kubectl,
         stop_when_unused,
     };
+    // Whoever has had enough by now is not to be left with a cluster.
+    signals.check()?;
     record.write(cluster)?;
     Ok(record)
 }

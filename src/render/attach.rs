@@ -7,16 +7,30 @@ use serde_yaml::{Mapping, Value};
 use super::files::Class;
 use super::{Rendered, Tree, context};
 use crate::crd::{self, Crd};
-use crate::project::{Project, Resource, builtin};
+use crate::project::{ApiRequest, Project, Resource, builtin};
 
-/// What one of Kubernetes' own kinds needs: an object to test with.
-pub fn builtin(project: &Project, resource: &Resource, kind: &builtin::Kind) -> Result<Tree> {
-    object(project, resource, &kind.object, &[])
+/// What the kind of a request needs, if it is somebody else's; `knows` is whether the project has had
+/// its controller already.
+pub fn files(
+    project: &Project,
+    request: &ApiRequest,
+    crd: Option<&Crd>,
+    knows: bool,
+) -> Result<Tree> {
+    let ApiRequest { group, version, kind, .. } = request;
+    match (project.resource(group, version, kind), crd) {
+        (Some(resource), Some(crd)) => of_crd(project, resource, crd, knows),
+        (Some(resource), None) if resource.core => {
+            let kind = builtin::find(group, version, kind)?.1;
+            object(project, resource, &kind.object, &[])
+        }
+        _ => Ok(Tree::new()),
+    }
 }
 
-/// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and, unless
-/// the project `knows` the kind already, an object to test with.
-pub fn crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
+/// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and an object
+/// to test with.
+fn of_crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
     let mut tree = match resource.controller && !knows {
         true => {
             let least = crd::least(crd);

@@ -35,6 +35,7 @@ fn every_recipe_is_clean_and_permitted_exactly_what_it_uses() {
     }
 }
 
+/// With a controller of somebody else's kind among them.
 #[test]
 fn all_recipes_go_together_and_their_pods_are_restricted() {
     let machine = Machine::new();
@@ -42,7 +43,11 @@ fn all_recipes_go_together_and_their_pods_are_restricted() {
     for recipe in recipes() {
         project.api(&api(&recipe));
     }
-    project.make("lint");
+    project.api("--group batch --version v1 --kind Job --resource=false");
+    let audit = Cluster::start(&machine, "rbac-audit");
+    is_clean(&audit, &project);
+    takes_samples(&audit, &project);
+
     let operator = project.run();
     let cluster = Cluster::running(&machine, "opctl");
     enforce(&cluster, "default");
