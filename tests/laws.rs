@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use opctl::project::options::RecipeOptions;
-use opctl::project::{Answers, ApiRequest, Foreign, License, Origin, Project, Settings, builtin};
+use opctl::project::{Answers, ApiRequest, Foreign, License, Origin, Project, Settings};
 use opctl::render::{Renderer, Set, attach};
 use opctl::sync::{Conflicts, Options, Workspace};
 use proptest::collection::vec;
