@@ -157,6 +157,7 @@ pub const FILES: &[File] = &[
     project!(Owned, "src/manager/controller.rs"),
     project!(Owned, "src/manager/drift.rs"),
     project!(Owned, "src/manager/error.rs"),
+    project!(Owned, "src/manager/events.rs"),
     project!(Owned, "src/manager/field_manager.rs"),
     project!(Owned, "src/manager/field_manager/lifetime.rs"),
     project!(Owned, "src/manager/health.rs"),
