@@ -11,7 +11,8 @@ use crate::machine::Machine;
 use crate::memcached::{memcached, settled};
 use crate::wait::eventually;
 
-/// The Deployment of the one that is gone is still there when the new one is made.
+/// The Deployment of the one that is gone is still there when the new one is made: it has to go before
+/// the new one can have its own, and that is no fault of which to tell.
 pub fn made_again_at_once(cluster: &Cluster) {
     let again = memcached("again", json!({ "size": 1 }));
     cluster.create(&again);
@@ -20,6 +21,8 @@ pub fn made_again_at_once(cluster: &Cluster) {
     cluster.create(&again);
     let second = settled(cluster, "again", 1);
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    let told = "involvedObject.name=again,reason=Degraded";
+    assert_eq!(cluster.ok(&["get", "events", "--field-selector", told, "--output=name"]), "");
     cluster.ok(&["delete", "memcached", "again"]);
 }
 
