@@ -3,29 +3,14 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use opctl::project::options::RecipeOptions;
-use opctl::project::{Answers, ApiRequest, Project};
-use opctl::render::{Renderer, Set};
-use opctl::sync::{Options, Workspace};
+use opctl::project::{ApiRequest, Gvk, Project};
+use opctl::render::{Renderer, TemplateSet};
+use opctl::sync::{PlanOptions, Workspace};
 
 fn add(project: &Project, number: usize) -> Project {
-    let request = ApiRequest {
-        group: format!("group{}", number % 10),
-        version: "v1alpha1".to_owned(),
-        kind: format!("Kind{number}"),
-        plural: None,
-        namespaced: None,
-        force: false,
-        foreign: None,
-    };
-    let new = project.check_api(&request).unwrap();
-    let answers = Answers {
-        resource: true,
-        controller: true,
-        recipe: "none".to_owned(),
-        options: RecipeOptions::default(),
-    };
-    project.with_api(&new, &request, &answers).unwrap()
+    let gvk = Gvk::new(format!("group{}", number % 10), "v1alpha1", format!("Kind{number}"));
+    let request = ApiRequest { gvk, ..ApiRequest::default() };
+    project.with_api(&project.check_api(request).unwrap()).unwrap()
 }
 
 fn with(kinds: usize) -> Project {
@@ -36,11 +21,12 @@ fn render(criterion: &mut Criterion) {
     for kinds in [0, 1, 200] {
         let project = with(kinds);
         criterion.bench_function(&format!("render {kinds} kinds, templates parsed"), |bencher| {
-            let mut renderer = Renderer::new(Set::current()).unwrap();
+            let mut renderer = Renderer::new(TemplateSet::current()).unwrap();
             bencher.iter(|| renderer.render(&project).unwrap());
         });
         criterion.bench_function(&format!("render {kinds} kinds"), |bencher| {
-            bencher.iter(|| Renderer::new(Set::current()).unwrap().render(&project).unwrap());
+            bencher
+                .iter(|| Renderer::new(TemplateSet::current()).unwrap().render(&project).unwrap());
         });
         let text = project.to_text().unwrap();
         criterion.bench_function(&format!("parse a PROJECT of {kinds} kinds"), |bencher| {
@@ -52,18 +38,18 @@ fn render(criterion: &mut Criterion) {
 /// Renders both models, reads what differs, and merges it with edits in every registry.
 fn plan(criterion: &mut Criterion) {
     for kinds in [0, 200] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (old, new) = (with(kinds), with(kinds + 1));
-        let workspace = Workspace::at(folder.path()).unwrap();
-        workspace.carry_out(&workspace.plan(None, &old, Options::default()).unwrap()).unwrap();
+        let workspace = Workspace::at(directory.path()).unwrap();
+        workspace.carry_out(&workspace.plan(None, &old, PlanOptions::default()).unwrap()).unwrap();
         for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"]
         {
-            let path = folder.path().join(registry);
+            let path = directory.path().join(registry);
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(path, format!("{text}\n# mine\n")).unwrap();
         }
         criterion.bench_function(&format!("plan kind {}", kinds + 1), |bencher| {
-            bencher.iter(|| workspace.plan(Some(&old), &new, Options::default()).unwrap());
+            bencher.iter(|| workspace.plan(Some(&old), &new, PlanOptions::default()).unwrap());
         });
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A refusal with its way out. Everything else that goes wrong is an [`anyhow::Error`] with context.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct UserError {
     what: String,
     hint: Option<String>,
     code: u8,
@@ -17,7 +17,7 @@ pub const USAGE: u8 = 2;
 /// The exit code of a command that stopped because conflicts or drift remain.
 pub const CONFLICT: u8 = 3;
 
-impl Refusal {
+impl UserError {
     /// What the user asked for is right, but cannot be done here.
     pub fn failure(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None, code: FAILURE }
@@ -35,13 +35,13 @@ impl Refusal {
 
     /// Says what to do next: an imperative sentence without a full stop.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The way out, if there is one to name.
-    pub fn way_out(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
@@ -51,10 +51,10 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for UserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for UserError {}

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::error::Refusal;
+use crate::error::UserError;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -64,11 +64,11 @@ impl Ui {
     pub fn error(&self, error: &anyhow::Error) -> u8 {
         let mut err = anstream::stderr();
         let _ = writeln!(err, "{BAD}error:{BAD:#} {error:#}");
-        let refusal = error.downcast_ref::<Refusal>();
-        if let Some(hint) = refusal.and_then(Refusal::way_out) {
+        let user_error = error.downcast_ref::<UserError>();
+        if let Some(hint) = user_error.and_then(UserError::hint) {
             let _ = writeln!(err, "{NOTE}hint:{NOTE:#} {hint}");
         }
-        refusal.map_or(crate::error::FAILURE, Refusal::code)
+        user_error.map_or(crate::error::FAILURE, UserError::code)
     }
 
     /// Asks a yes/no question where a person can answer; elsewhere the default is the answer.

@@ -21,7 +21,7 @@ use snapbox::data::DataFormat;
 use snapbox::{Assert, Data, Redactions};
 
 /// The folder that scripts run in. opctl makes the project's name of it.
-const FOLDER: &str = "my-operator";
+const DIRECTORY: &str = "my-operator";
 
 #[test]
 fn cases() {
@@ -36,15 +36,15 @@ fn cases() {
 
 fn run(case: &Path) {
     let home = tempfile::tempdir().unwrap();
-    let folder = home.path().join(FOLDER);
-    fs::create_dir(&folder).unwrap();
+    let directory = home.path().join(DIRECTORY);
+    fs::create_dir(&directory).unwrap();
     if case.join("setup").exists() {
-        let output = script(&case.join("setup"), &folder);
+        let output = script(&case.join("setup"), &directory);
         assert!(output.status.success(), "{output:?}");
     }
-    let before = tree(&folder);
-    let output = script(&case.join("cmd"), &folder);
-    let after = tree(&folder);
+    let before = tree(&directory);
+    let output = script(&case.join("cmd"), &directory);
+    let after = tree(&directory);
 
     let mut redactions = Redactions::new();
     redactions.insert("[HOME]", home.path().canonicalize().unwrap().display().to_string()).unwrap();
@@ -79,21 +79,21 @@ fn changes(before: &Tree, after: &Tree) -> String {
 
 type Tree = BTreeMap<String, Vec<u8>>;
 
-fn script(path: &Path, folder: &Path) -> Output {
+fn script(path: &Path, directory: &Path) -> Output {
     let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
     let path_variable = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
-    Command::new("sh").arg(path).current_dir(folder).env("PATH", path_variable).output().unwrap()
+    Command::new("sh").arg(path).current_dir(directory).env("PATH", path_variable).output().unwrap()
 }
 
 /// All files below a folder by their path, with what they hold; a symbolic link holds where it leads.
-fn tree(folder: &Path) -> Tree {
+fn tree(directory: &Path) -> Tree {
     let mut files = BTreeMap::new();
-    collect(folder, "", &mut files);
+    collect(directory, "", &mut files);
     files
 }
 
-fn collect(folder: &Path, prefix: &str, files: &mut Tree) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+fn collect(directory: &Path, prefix: &str, files: &mut Tree) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries {
         let entry = entry.unwrap();
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());

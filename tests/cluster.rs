@@ -108,8 +108,8 @@ fn send(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
 }
 
-fn script(folder: &Path, name: &str, body: &str) {
-    let path = folder.join(name);
+fn script(directory: &Path, name: &str, body: &str) {
+    let path = directory.join(name);
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -370,8 +370,8 @@ fn two_calls_build_once_and_a_failed_build_leaves_nothing() {
         command
     };
     let built = || {
-        let folders = fs::read_dir(sandbox.0.path().join("cache/cluster")).unwrap();
-        let bin = folders.flatten().next().unwrap().path().join("bin");
+        let directories = fs::read_dir(sandbox.0.path().join("cache/cluster")).unwrap();
+        let bin = directories.flatten().next().unwrap().path().join("bin");
         let files = fs::read_dir(bin).unwrap().flatten();
         files.filter_map(|file| file.file_name().into_string().ok()).collect::<Vec<_>>()
     };

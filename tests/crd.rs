@@ -8,26 +8,26 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use opctl::crd::{Choice, Crd, least};
-use opctl::error::Refusal;
+use opctl::crd::{Crd, CrdSelector, minimal_object};
+use opctl::error::UserError;
 use snapbox::{Assert, Data};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crds")
 }
 
-fn read(file: &str, choice: Choice<'_>) -> Result<Crd, Refusal> {
-    Crd::read(file, &std::fs::read_to_string(folder().join(file)).unwrap(), choice)
+fn read(file: &str, selector: CrdSelector<'_>) -> Result<Crd, UserError> {
+    Crd::read(file, &std::fs::read_to_string(directory().join(file)).unwrap(), selector)
 }
 
-fn kind(kind: &str) -> Choice<'_> {
-    Choice { kind: Some(kind), ..Choice::default() }
+fn kind(kind: &str) -> CrdSelector<'_> {
+    CrdSelector { kind: Some(kind), ..CrdSelector::default() }
 }
 
 /// All kinds of the fixtures.
 fn all() -> [Crd; 3] {
     [
-        read("box.yaml", Choice::default()).unwrap(),
+        read("box.yaml", CrdSelector::default()).unwrap(),
         read("several.yaml", kind("Mode")).unwrap(),
         read("several.yaml", kind("Settings")).unwrap(),
     ]
@@ -37,9 +37,9 @@ fn all() -> [Crd; 3] {
 fn types_and_objects_are_as_expected() {
     let assert = Assert::new().action_env("SNAPSHOTS").normalize_paths(false);
     for crd in all() {
-        let path = |end: &str| folder().join(format!("{}{end}", crd.kind.to_lowercase()));
+        let path = |end: &str| directory().join(format!("{}{end}", crd.kind.to_lowercase()));
         assert.eq(crd.types("// A header\n\n"), Data::read_from(&path(".rs"), None));
-        let object = serde_saphyr::to_string(&least(&crd).fields).unwrap();
+        let object = serde_saphyr::to_string(&minimal_object(&crd).fields).unwrap();
         assert.eq(object, Data::read_from(&path(".object.yaml"), None));
     }
 }
@@ -59,20 +59,20 @@ fn types_are_as_rustfmt_would_write_them() {
 
 #[test]
 fn what_has_to_match_a_pattern_is_told() {
-    let text = std::fs::read_to_string(folder().join("several.yaml")).unwrap();
+    let text = std::fs::read_to_string(directory().join("several.yaml")).unwrap();
     let crd = text.replace("enum: [\"On\", \"Off\"]", "pattern: '^[A-Z]+/[a-z]+$'");
     let crd = Crd::read("-", &crd, kind("Mode")).unwrap();
-    assert_eq!(least(&crd).patterns, ["spec.mode"]);
-    assert!(all().iter().all(|crd| least(crd).patterns.is_empty()));
+    assert_eq!(minimal_object(&crd).patterns, ["spec.mode"]);
+    assert!(all().iter().all(|crd| minimal_object(crd).patterns.is_empty()));
 }
 
 #[test]
 fn a_kind_is_what_its_crd_says() {
-    let crd = read("box.yaml", Choice::default()).unwrap();
+    let crd = read("box.yaml", CrdSelector::default()).unwrap();
     let names = (crd.group.as_str(), crd.version.as_str(), crd.kind.as_str(), crd.plural.as_str());
     assert_eq!(names, ("async.example.org", "v1", "Box", "boxes"));
     assert!(crd.namespaced && !read("several.yaml", kind("Mode")).unwrap().namespaced);
-    let other = Choice { version: Some("v1beta1"), ..Choice::default() };
+    let other = CrdSelector { version: Some("v1beta1"), ..CrdSelector::default() };
     assert_eq!(read("box.yaml", other).unwrap().version, "v1beta1");
     let settings = read("several.yaml", kind("Settings")).unwrap();
     assert!(
@@ -82,27 +82,35 @@ fn a_kind_is_what_its_crd_says() {
 
 #[test]
 fn what_cannot_be_is_refused_with_what_can() {
-    let refusal = |file: &str, choice| {
-        let refusal = read(file, choice).unwrap_err();
-        format!("{refusal}; {}", refusal.way_out().unwrap_or_default())
+    let error = |file: &str, selector| {
+        let error = read(file, selector).unwrap_err();
+        format!("{error}; {}", error.hint().unwrap_or_default())
     };
-    for (file, choice, expected) in [
-        ("several.yaml", Choice::default(), "tools.example.org Mode, tools.example.org Settings"),
+    for (file, selector, expected) in [
+        (
+            "several.yaml",
+            CrdSelector::default(),
+            "tools.example.org Mode, tools.example.org Settings",
+        ),
         ("several.yaml", kind("Box"), "it defines no kind that is asked for"),
         (
             "box.yaml",
-            Choice { group: Some("sync"), ..Choice::default() },
+            CrdSelector { group: Some("sync"), ..CrdSelector::default() },
             "no kind that is asked for",
         ),
-        ("box.yaml", Choice { version: Some("v2"), ..Choice::default() }, "served as v1beta1, v1"),
         (
             "box.yaml",
-            Choice { version: Some("v1alpha1"), ..Choice::default() },
+            CrdSelector { version: Some("v2"), ..CrdSelector::default() },
+            "served as v1beta1, v1",
+        ),
+        (
+            "box.yaml",
+            CrdSelector { version: Some("v1alpha1"), ..CrdSelector::default() },
             "served as v1beta1, v1",
         ),
     ] {
-        let refusal = refusal(file, choice);
-        assert!(refusal.contains(expected), "{refusal}");
+        let error = error(file, selector);
+        assert!(error.contains(expected), "{error}");
     }
     for (text, expected) in [
         ("", "there is no CustomResourceDefinition in it"),
@@ -111,19 +119,19 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition}", "spec"),
         ("{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition}", "v1beta1"),
     ] {
-        let refusal = Crd::read("-", text, Choice::default()).unwrap_err();
-        assert!(refusal.to_string().contains(expected), "{refusal}");
+        let error = Crd::read("-", text, CrdSelector::default()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
 fn a_list_is_read_like_its_items() {
-    let text = std::fs::read_to_string(folder().join("box.yaml")).unwrap();
+    let text = std::fs::read_to_string(directory().join("box.yaml")).unwrap();
     let item: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
     let list = serde_yaml::to_string(&std::collections::BTreeMap::from([
         ("kind", serde_yaml::Value::from("List")),
         ("items", vec![item].into()),
     ]));
-    let crd = Crd::read("-", &list.unwrap(), Choice::default()).unwrap();
+    let crd = Crd::read("-", &list.unwrap(), CrdSelector::default()).unwrap();
     assert_eq!(crd.types(""), all()[0].types(""));
 }

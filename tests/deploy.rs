@@ -17,9 +17,9 @@ const PARTS: [&str; 4] = ["availability", "network-policy", "prometheus", "grafa
 /// The longest name that a project may have.
 const LONGEST: &str = "an-operator-with-a-long-name";
 
-fn opctl(folder: &Path) -> Command {
+fn opctl(directory: &Path) -> Command {
     let mut command = Command::new(cargo_bin!("opctl"));
-    command.current_dir(folder);
+    command.current_dir(directory);
     command
 }
 
@@ -30,29 +30,29 @@ fn ok(command: &mut Command) -> String {
 
 /// A generated project.
 struct Project {
-    folder: TempDir,
+    directory: TempDir,
     name: &'static str,
 }
 
 impl Project {
     /// One that has no API yet.
     fn bare(name: &'static str, flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let init = ["init", "--domain", "example.com", "--project-name", name];
-        ok(opctl(folder.path()).args(init).args(flags));
-        Self { folder, name }
+        ok(opctl(directory.path()).args(init).args(flags));
+        Self { directory, name }
     }
 
     /// One with the kind Memcached.
     fn new(name: &'static str, flags: &[&str]) -> Self {
         let project = Self::bare(name, flags);
         let api = ["create", "api", "--group", "cache", "--version", "v1alpha1"];
-        ok(opctl(project.folder.path()).args(api).args(["--kind", "Memcached"]));
+        ok(opctl(project.directory.path()).args(api).args(["--kind", "Memcached"]));
         project
     }
 
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.folder.path().join(path)).unwrap()
+        fs::read_to_string(self.directory.path().join(path)).unwrap()
     }
 
     /// The name of one of its objects.
@@ -81,13 +81,13 @@ impl Project {
             lines.push(format!("{mark}{line}"));
         }
         assert_eq!(found, PARTS.len(), "one line switches a part");
-        fs::write(self.folder.path().join(path), lines.join("\n") + "\n").unwrap();
+        fs::write(self.directory.path().join(path), lines.join("\n") + "\n").unwrap();
     }
 
     /// What config/default makes, by kind and name.
     fn objects(&self) -> BTreeSet<String> {
         let mut kubectl = Command::new("kubectl");
-        kubectl.current_dir(self.folder.path()).args(["kustomize", "config/default"]);
+        kubectl.current_dir(self.directory.path()).args(["kustomize", "config/default"]);
         let text = ok(&mut kubectl);
         let field = |object: &str, start: &str| {
             let line = object.lines().find_map(|line| line.strip_prefix(start));
@@ -101,7 +101,7 @@ impl Project {
     fn git(&self, args: &[&str]) -> String {
         let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
         let mut git = Command::new("git");
-        ok(git.current_dir(self.folder.path()).args(identity).args(args))
+        ok(git.current_dir(self.directory.path()).args(identity).args(args))
     }
 }
 
@@ -117,15 +117,15 @@ impl Cluster {
         cluster
     }
 
-    fn opctl(&self, folder: &Path) -> Command {
-        let mut command = opctl(folder);
+    fn opctl(&self, directory: &Path) -> Command {
+        let mut command = opctl(directory);
         command.arg("cluster").env("OPCTL_STATE_DIR", self.0.path().join("state"));
         command
     }
 
     /// Runs a command in the project's folder, on the cluster.
     fn run(&self, project: &Project, command: &[&str]) -> Command {
-        let mut run = self.opctl(project.folder.path());
+        let mut run = self.opctl(project.directory.path());
         run.args(["run", "--no-start", "--"]).args(command);
         run
     }
@@ -294,7 +294,7 @@ fn make_deploys_an_image_and_dirties_no_tracked_file() {
     assert_eq!(project.git(&["status", "--porcelain"]), "?? dist/\n");
     cluster.apply(&project, &["-f", "dist/install.yaml"]);
     cluster.deployed(&project, 1);
-    fs::remove_dir_all(project.folder.path().join("dist")).unwrap();
+    fs::remove_dir_all(project.directory.path().join("dist")).unwrap();
 
     let deployed = || {
         let name = project.object("controller-manager");
@@ -315,7 +315,7 @@ fn make_deploys_an_image_and_dirties_no_tracked_file() {
     assert_eq!(project.git(&["status", "--porcelain"]), "");
 
     // Without a cluster nothing is hidden: kubectl's error is make's.
-    fs::remove_file(project.folder.path().join("config/manager/manager.yaml")).unwrap();
+    fs::remove_file(project.directory.path().join("config/manager/manager.yaml")).unwrap();
     let broken = cluster.run(&project, &["make", "deploy"]).assert().failure();
     let error = String::from_utf8_lossy(&broken.get_output().stderr).into_owned();
     assert!(error.contains("manager.yaml"), "{error}");

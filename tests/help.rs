@@ -17,10 +17,10 @@ const COMMANDS: &[&[&str]] = &[
     &["create", "help"],
 ];
 
-fn opctl(folder: &Path, arguments: &[&str]) -> String {
+fn opctl(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_opctl"))
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(directory)
         .output()
         .unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -34,7 +34,7 @@ fn examples(help: &str) -> Vec<&str> {
     examples.lines().skip(1).map(str::trim).collect()
 }
 
-fn run(folder: &Path, example: &str) {
+fn run(directory: &Path, example: &str) {
     let path = format!(
         "{}:{}",
         Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap().display(),
@@ -43,7 +43,7 @@ fn run(folder: &Path, example: &str) {
     let output = Command::new("sh")
         .args(["-c", example])
         .env("PATH", path)
-        .current_dir(folder)
+        .current_dir(directory)
         .output()
         .unwrap();
     assert!(output.status.success(), "{example}: {output:?}");
@@ -53,20 +53,20 @@ fn run(folder: &Path, example: &str) {
 fn every_help_ends_with_an_example_that_works() {
     for command in COMMANDS {
         let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("my-operator");
-        std::fs::create_dir(&folder).unwrap();
+        let directory = home.path().join("my-operator");
+        std::fs::create_dir(&directory).unwrap();
         let help = if command.last() == Some(&"help") {
-            opctl(&folder, command)
+            opctl(&directory, command)
         } else {
-            opctl(&folder, &[*command, &["--help"]].concat())
+            opctl(&directory, &[*command, &["--help"]].concat())
         };
         let examples = examples(&help);
         assert!(!examples.is_empty(), "{help}");
         if examples[0].starts_with("opctl create") {
-            opctl(&folder, &["init"]);
+            opctl(&directory, &["init"]);
         }
         for example in examples {
-            run(&folder, example);
+            run(&directory, example);
         }
     }
 }

@@ -14,11 +14,11 @@ const INIT: &[&str] = &["init", "--project-name", "my-operator"];
 const CREATE: &[&str] =
     &["create", "api", "--group", "cache", "--version", "v1", "--kind", "Memcached"];
 
-fn opctl(folder: &Path, arguments: &[&str]) -> Command {
+fn opctl(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opctl"));
     command
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -26,18 +26,18 @@ fn opctl(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Kills the command after a while, and runs it again.
-fn disturbed(folder: &Path, arguments: &[&str], life: Duration) {
-    let mut child = opctl(folder, arguments).spawn().unwrap();
+fn disturbed(directory: &Path, arguments: &[&str], life: Duration) {
+    let mut child = opctl(directory, arguments).spawn().unwrap();
     sleep(life);
     child.kill().unwrap();
     child.wait().unwrap();
     // It fails if the first one came through: then there is nothing left to do.
-    opctl(folder, arguments).status().unwrap();
+    opctl(directory, arguments).status().unwrap();
 }
 
-fn tree(folder: &Path) -> BTreeMap<String, String> {
+fn tree(directory: &Path) -> BTreeMap<String, String> {
     let mut tree = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         match path.is_dir() {
@@ -58,10 +58,10 @@ fn a_killed_command_is_completed_by_the_second_run() {
     }
     let expected = tree(undisturbed.path());
     for step in 0..40 {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for arguments in [INIT, CREATE] {
-            disturbed(folder.path(), arguments, Duration::from_micros(step * 500));
+            disturbed(directory.path(), arguments, Duration::from_micros(step * 500));
         }
-        assert_eq!(tree(folder.path()), expected, "killed after {} µs", step * 500);
+        assert_eq!(tree(directory.path()), expected, "killed after {} µs", step * 500);
     }
 }

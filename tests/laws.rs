@@ -8,9 +8,11 @@ use std::fs;
 use std::path::Path;
 
 use opctl::project::options::RecipeOptions;
-use opctl::project::{Answers, ApiRequest, Foreign, License, Origin, Project, Settings};
-use opctl::render::{Renderer, Set, attach};
-use opctl::sync::{Conflicts, Options, Workspace};
+use opctl::project::{
+    ApiRequest, CheckedApi, ExternalType, Gvk, License, Origin, Project, Settings,
+};
+use opctl::render::{Renderer, TemplateSet, extra_files};
+use opctl::sync::{Conflicts, PlanOptions, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -18,8 +20,8 @@ use tempfile::TempDir;
 /// An API with the answers that a user gives.
 #[derive(Debug, Clone)]
 struct Api {
-    /// Whether the kind is not to be the project's own.
-    foreign: bool,
+    /// Whether it is an external or core type.
+    external: bool,
     group: &'static str,
     version: &'static str,
     kind: &'static str,
@@ -30,12 +32,18 @@ struct Api {
     options: RecipeOptions,
 }
 
+impl Api {
+    fn gvk(&self) -> Gvk {
+        Gvk::new(self.group, self.version, self.kind)
+    }
+}
+
 fn api() -> impl Strategy<Value = Api> {
-    prop_oneof![3 => own_api(), 1 => foreign_api()]
+    prop_oneof![3 => own_api(), 1 => external_api()]
 }
 
 /// Kinds of Kubernetes and, below `example.org`, of somebody else's CRD.
-fn foreign_api() -> impl Strategy<Value = Api> {
+fn external_api() -> impl Strategy<Value = Api> {
     let names = prop::sample::select(vec![
         ("apps", "v1", "Deployment"),
         ("core", "v1", "Pod"),
@@ -48,7 +56,7 @@ fn foreign_api() -> impl Strategy<Value = Api> {
         ("async", "v1beta1", "Box"),
     ]);
     (names, any::<bool>()).prop_map(|((group, version, kind), controller)| Api {
-        foreign: true,
+        external: true,
         group,
         version,
         kind,
@@ -82,7 +90,7 @@ fn own_api() -> impl Strategy<Value = Api> {
     ];
     (group, version, kind, plural, namespaced, any::<bool>(), recipe).prop_map(
         |(group, version, kind, plural, namespaced, controller, (recipe, options))| Api {
-            foreign: false,
+            external: false,
             group,
             version,
             kind,
@@ -144,11 +152,11 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 impl Edit {
-    fn make(&self, folder: &Path) {
+    fn make(&self, directory: &Path) {
         let files: Vec<String> =
-            tree(folder).into_keys().filter(|path| path != "PROJECT").collect();
+            tree(directory).into_keys().filter(|path| path != "PROJECT").collect();
         let change = |file: usize, change: &dyn Fn(String) -> String| {
-            let path = folder.join(&files[file % files.len()]);
+            let path = directory.join(&files[file % files.len()]);
             fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
         };
         match *self {
@@ -162,9 +170,11 @@ impl Edit {
                 let kept = text.split_inclusive('\n').enumerate().filter(|(i, _)| *i != line);
                 kept.map(|(_, line)| line).collect()
             }),
-            Self::Delete(file) => fs::remove_file(folder.join(&files[file % files.len()])).unwrap(),
+            Self::Delete(file) => {
+                fs::remove_file(directory.join(&files[file % files.len()])).unwrap()
+            }
             Self::New(name) => {
-                fs::write(folder.join(format!("src/notes{}.rs", name % 3)), "mine\n").unwrap()
+                fs::write(directory.join(format!("src/notes{}.rs", name % 3)), "mine\n").unwrap()
             }
         }
     }
@@ -172,9 +182,9 @@ impl Edit {
 
 type Tree = BTreeMap<String, Vec<u8>>;
 
-fn tree(folder: &Path) -> Tree {
+fn tree(directory: &Path) -> Tree {
     let mut tree = Tree::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         match path.is_dir() {
@@ -190,70 +200,61 @@ fn tree(folder: &Path) -> Tree {
 }
 
 fn init(settings: &Settings) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let workspace = Workspace::at(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let workspace = Workspace::at(directory.path()).unwrap();
     let project = Project::new("my-operator".to_owned()).with(settings.clone()).unwrap();
-    let plan = workspace.plan(None, &project, Options::default()).unwrap();
+    let plan = workspace.plan(None, &project, PlanOptions::default()).unwrap();
     workspace.carry_out(&plan).unwrap();
-    folder
+    directory
 }
 
-fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, ApiRequest)> {
+fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, CheckedApi)> {
     let request = ApiRequest {
-        group: api.group.to_owned(),
-        version: api.version.to_owned(),
-        kind: api.kind.to_owned(),
+        gvk: api.gvk(),
         plural: api.plural.map(str::to_owned),
         namespaced: api.namespaced,
-        force: false,
-        foreign: None,
+        ..ApiRequest::default()
     };
-    let request = match api.foreign {
-        true => foreign(request)?,
-        false => request,
-    };
-    let new = project.check_api(&request)?;
-    let answers = Answers {
-        resource: !api.foreign,
-        controller: api.controller,
-        recipe: api.recipe.to_owned(),
-        options: api.options.clone(),
-    };
-    Ok((project.with_api(&new, &request, &answers)?, request))
+    let request = if api.external { external(request)? } else { request };
+    let mut checked = project.check_api(request)?;
+    checked.create_controller = api.controller;
+    api.recipe.clone_into(&mut checked.recipe);
+    checked.options = api.options.clone();
+    Ok((project.with_api(&checked)?, checked))
 }
 
-/// The request for one of Kubernetes' kinds or for one of a CRD.
-fn foreign(request: ApiRequest) -> anyhow::Result<ApiRequest> {
-    if let Some(builtin) = request.clone().of_builtin()? {
-        return Ok(builtin);
+/// The request for a core type or for the type of a CRD.
+fn external(request: ApiRequest) -> anyhow::Result<ApiRequest> {
+    if let Some(request) = request.clone().for_core_type()? {
+        return Ok(request);
     }
-    let foreign = Foreign {
-        origin: Origin::External,
+    let external = ExternalType {
+        origin: Origin::Crd,
         domain: "example.org".to_owned(),
-        plural: format!("{}s", request.kind.to_lowercase()),
+        plural: format!("{}s", request.gvk.kind.to_lowercase()),
         namespaced: true,
     };
-    Ok(ApiRequest { foreign: Some(foreign), ..request })
+    Ok(ApiRequest { external: Some(external), ..request })
 }
 
 /// `create api`: whether it came through. What is refused or conflicts changes nothing.
-fn create(folder: &Path, api: &Api) -> bool {
-    let workspace = Workspace::open(folder).unwrap();
-    let before = tree(folder);
+fn create(directory: &Path, api: &Api) -> bool {
+    let workspace = Workspace::open(directory).unwrap();
+    let before = tree(directory);
     let old = workspace.project().unwrap();
-    let done = with(old, api).and_then(|(new, request)| {
-        let attached = attach::files(&new, &request, None, false)?;
-        let plan = workspace.plan_with(Some(old), &new, attached, Options::default())?;
+    let done = with(old, api).and_then(|(new, checked)| {
+        let extra_files = extra_files(&new, &checked, None)?;
+        let plan = workspace.plan_with(Some(old), &new, extra_files, PlanOptions::default())?;
         anyhow::ensure!(plan.conflicts().next().is_none());
         workspace.carry_out(&plan)
     });
-    assert!(done.is_ok() || tree(folder) == before, "{api:?} was refused and changed something");
+    assert!(done.is_ok() || tree(directory) == before, "{api:?} was refused and changed something");
     done.is_ok()
 }
 
 /// Whether each line of a text that is not one of ours is there as often as before.
-fn has_what_the_user_wrote(folder: &Path, before: &Tree) -> bool {
-    let after = tree(folder);
+fn has_what_the_user_wrote(directory: &Path, before: &Tree) -> bool {
+    let after = tree(directory);
     before.iter().all(|(path, old)| {
         let count = |bytes: &[u8]| String::from_utf8_lossy(bytes).matches("mine").count();
         count(old) == after.get(path).map_or(0, |new| count(new))
@@ -265,15 +266,15 @@ proptest! {
 
     #[test]
     fn twice_is_once(settings in settings(), apis in vec(api(), 1..4)) {
-        let folder = init(&settings);
+        let directory = init(&settings);
         for api in &apis {
-            create(folder.path(), api);
+            create(directory.path(), api);
         }
-        let once = tree(folder.path());
+        let once = tree(directory.path());
         for api in &apis {
-            prop_assert!(!create(folder.path(), api) || once == tree(folder.path()));
+            prop_assert!(!create(directory.path(), api) || once == tree(directory.path()));
         }
-        prop_assert_eq!(once, tree(folder.path()));
+        prop_assert_eq!(once, tree(directory.path()));
     }
 
     #[test]
@@ -281,17 +282,17 @@ proptest! {
         settings in settings(), first in vec(api(), 0..3), a in api(), b in api(), edits in vec(edit(), 0..3),
     ) {
         let (ab, ba) = (init(&settings), init(&settings));
-        for folder in [&ab, &ba] {
+        for directory in [&ab, &ba] {
             for api in &first {
-                create(folder.path(), api);
+                create(directory.path(), api);
             }
             for edit in &edits {
-                edit.make(folder.path());
+                edit.make(directory.path());
             }
         }
-        let both = |folder: &TempDir, a, b| create(folder.path(), a) && create(folder.path(), b);
+        let both = |directory: &TempDir, a, b| create(directory.path(), a) && create(directory.path(), b);
         // The controller of somebody else's kind stays with the version that it was written for.
-        let compete = a.foreign && a.controller && b.foreign && b.controller
+        let compete = a.external && a.controller && b.external && b.controller
             && (a.group, a.kind) == (b.group, b.kind) && a.version != b.version;
         if both(&ab, &a, &b) && both(&ba, &b, &a) {
             let (ab, ba) = (texts(&ab), texts(&ba));
@@ -304,35 +305,35 @@ proptest! {
 
     #[test]
     fn edits_stay(settings in settings(), apis in vec((edit(), api()), 1..5)) {
-        let folder = init(&settings);
+        let directory = init(&settings);
         for (edit, api) in &apis {
-            edit.make(folder.path());
-            let before = tree(folder.path());
-            create(folder.path(), api);
-            prop_assert!(has_what_the_user_wrote(folder.path(), &before));
+            edit.make(directory.path());
+            let before = tree(directory.path());
+            create(directory.path(), api);
+            prop_assert!(has_what_the_user_wrote(directory.path(), &before));
         }
     }
 
     #[test]
     fn create_and_delete_leave_nothing(settings in settings(), first in vec(api(), 0..3), api in api()) {
-        let folder = init(&settings);
+        let directory = init(&settings);
         for api in &first {
-            create(folder.path(), api);
+            create(directory.path(), api);
         }
-        let before = tree(folder.path());
-        let workspace = Workspace::open(folder.path()).unwrap();
-        if let Ok((_, request)) = with(workspace.project().unwrap(), &api) {
+        let before = tree(directory.path());
+        let workspace = Workspace::open(directory.path()).unwrap();
+        if let Ok((_, checked)) = with(workspace.project().unwrap(), &api) {
             drop(workspace);
-            if create(folder.path(), &api) {
-                let workspace = Workspace::open(folder.path()).unwrap();
+            if create(directory.path(), &api) {
+                let workspace = Workspace::open(directory.path()).unwrap();
                 let old = workspace.project().unwrap();
-                let plan = workspace.plan(Some(old), &old.without_api(&request), Options::default()).unwrap();
+                let plan = workspace.plan(Some(old), &old.without_api(checked.gvk()), PlanOptions::default()).unwrap();
                 workspace.carry_out(&plan).unwrap();
                 // The flag of the controller moves to the version that is stored, and goes with it.
                 let moved = first.iter().any(|other| other.group == api.group && other.kind == api.kind);
                 // What no model stands for stays.
-                let mut after = tree(folder.path());
-                after.retain(|path, _| !api.foreign || !path.starts_with("tests/objects/") || before.contains_key(path));
+                let mut after = tree(directory.path());
+                after.retain(|path, _| !api.external || !path.starts_with("tests/objects/") || before.contains_key(path));
                 prop_assert!(moved || after == before);
             }
         }
@@ -340,16 +341,16 @@ proptest! {
 
     #[test]
     fn no_change_writes_nothing(settings in settings(), apis in vec(api(), 0..4), edits in vec(edit(), 0..3)) {
-        let folder = init(&settings);
+        let directory = init(&settings);
         for api in &apis {
-            create(folder.path(), api);
+            create(directory.path(), api);
         }
         for edit in &edits {
-            edit.make(folder.path());
+            edit.make(directory.path());
         }
-        let workspace = Workspace::open(folder.path()).unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
         let project = workspace.project().unwrap();
-        let options = Options { force: false, conflicts: Conflicts::Stop };
+        let options = PlanOptions { force: false, conflicts: Conflicts::Stop };
         prop_assert!(workspace.plan(Some(project), project, options).unwrap().is_empty());
     }
 
@@ -363,14 +364,14 @@ proptest! {
         }
         let text = project.to_text().unwrap();
         prop_assert_eq!(&Project::parse(&text).unwrap(), &project);
-        let mut renderer = Renderer::new(Set::current()).unwrap();
-        prop_assert_eq!(renderer.render(&project).unwrap(), Renderer::new(Set::current()).unwrap().render(&project).unwrap());
+        let mut renderer = Renderer::new(TemplateSet::current()).unwrap();
+        prop_assert_eq!(renderer.render(&project).unwrap(), Renderer::new(TemplateSet::current()).unwrap().render(&project).unwrap());
     }
 }
 
 /// A tree that can be read when it differs.
-fn texts(folder: &TempDir) -> BTreeMap<String, String> {
-    tree(folder.path())
+fn texts(directory: &TempDir) -> BTreeMap<String, String> {
+    tree(directory.path())
         .into_iter()
         .map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned()))
         .collect()

@@ -27,8 +27,8 @@ fn the_package_holds_every_template() {
     }
 }
 
-fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+fn collect(directory: &Path, prefix: &str, files: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
         match entry.file_type().unwrap().is_dir() {

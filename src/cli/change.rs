@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use crate::error::Refusal;
-use crate::sync::{Action, Conflicts, Options, Plan, Reason, Step, Workspace};
+use crate::error::UserError;
+use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
 use crate::ui::Ui;
 
 /// The flags of every command that changes a project.
@@ -19,8 +19,8 @@ pub struct Flags {
 
 impl Flags {
     /// How the plan is to be made.
-    pub fn options(self, conflicts: Conflicts) -> Options {
-        Options { force: self.force, conflicts }
+    pub fn options(self, conflicts: Conflicts) -> PlanOptions {
+        PlanOptions { force: self.force, conflicts }
     }
 
     /// Shows a plan and carries it out. Returns whether it did.
@@ -65,7 +65,7 @@ fn show(step: &Step, print: impl Fn(&str, String)) {
     print(step.action.verb(), what);
 }
 
-fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
+fn refuse(plan: &Plan, conflicts: usize) -> UserError {
     let (conflicts, them) = if conflicts == 1 {
         ("a conflict".to_owned(), "it")
     } else {
@@ -74,16 +74,16 @@ fn refuse(plan: &Plan, conflicts: usize) -> Refusal {
     let what = format!("{conflicts}, nothing was written");
     // Only edits that meet a change are for the user to resolve; other files are merely in the way.
     let in_the_way = |step: &Step| step.action == Action::Conflict(Reason::Exists);
-    let refusal = if plan.conflicts().all(in_the_way) {
-        Refusal::failure(what)
+    let error = if plan.conflicts().all(in_the_way) {
+        UserError::failure(what)
     } else {
-        Refusal::conflict(what)
+        UserError::conflict(what)
     };
     if plan.conflicts().all(|step| step.action.can_be_marked()) {
-        refusal.hint(format!(
+        error.with_hint(format!(
             "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"
         ))
     } else {
-        refusal.hint("move what is in the way to another place, or overwrite it with `--force`")
+        error.with_hint("move what is in the way to another place, or overwrite it with `--force`")
     }
 }

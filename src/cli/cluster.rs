@@ -8,7 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::cluster::{
-    Cluster, DEFAULT_NAME, DEFAULT_NODES, Interrupted, Log, Request, Signals, State,
+    Cluster, ClusterState, ComponentLog, DEFAULT_NAME, DEFAULT_NODES, Interrupted, RunRequest,
+    Signals,
 };
 use crate::ui::Ui;
 
@@ -19,7 +20,7 @@ use crate::ui::Ui;
         etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as processes that \
         listen on loopback only. kwok plays the nodes: pods become Running though no container \
         runs. Your kubeconfig is never touched.\n\n\
-        The programs are looked for in the folder OPCTL_CLUSTER_ASSETS, in opctl's cache and on \
+        The programs are looked for in the directory OPCTL_CLUSTER_ASSETS, in opctl's cache and on \
         PATH. What is missing is built with Go, once, in about 6 minutes; without Go, kwokctl \
         downloads it.",
     after_help = "Examples:\n  \
@@ -27,13 +28,13 @@ use crate::ui::Ui;
         opctl cluster start\n  \
         opctl cluster stop"
 )]
-pub(super) struct Command {
+pub(super) struct ClusterArgs {
     #[command(subcommand)]
-    action: Action,
+    command: ClusterCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ClusterCommand {
     /// Start the cluster, unless it runs already, and print its kubeconfig's path
     #[command(after_help = "Examples:\n  \
         opctl cluster start\n  \
@@ -95,7 +96,7 @@ enum Action {
         follow: bool,
         /// The component; without it the path of each log is printed
         #[arg(value_enum)]
-        component: Option<Log>,
+        component: Option<ComponentLog>,
     },
 }
 
@@ -122,8 +123,8 @@ enum Format {
 }
 
 /// Runs the command. An interruption is no error to explain: it only has an exit code.
-pub(super) fn run(command: Command, ui: Ui) -> Result<ExitCode> {
-    act(command.action, ui).or_else(|error| match error.downcast_ref::<Interrupted>() {
+pub(super) fn run(args: ClusterArgs, ui: Ui) -> Result<ExitCode> {
+    run_command(args.command, ui).or_else(|error| match error.downcast_ref::<Interrupted>() {
         Some(interrupted) => {
             ui.note(interrupted.to_string());
             Ok(interrupted.code().into())
@@ -132,9 +133,9 @@ pub(super) fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     })
 }
 
-fn act(action: Action, ui: Ui) -> Result<ExitCode> {
-    match action {
-        Action::Start { name, nodes } => {
+fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
+    match command {
+        ClusterCommand::Start { name, nodes } => {
             let cluster = Cluster::named(&name.name)?;
             let record = cluster.start(ui, &Signals::catch()?, nodes.nodes)?;
             let kubeconfig = record.kubeconfig.display().to_string();
@@ -142,19 +143,19 @@ fn act(action: Action, ui: Ui) -> Result<ExitCode> {
             ui.data(kubeconfig);
             Ok(ExitCode::SUCCESS)
         }
-        Action::Stop { name } => {
+        ClusterCommand::Stop { name } => {
             let cluster = Cluster::named(&name.name)?;
             let was = if cluster.stop(ui)? { "" } else { ", which was not running" };
             ui.status("Stopped", format!("cluster `{}`{was}", cluster.name()));
             Ok(ExitCode::SUCCESS)
         }
-        Action::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
-        Action::Run { name, nodes, no_start, command } => {
-            let request = Request { command, start: !no_start, nodes: nodes.nodes };
+        ClusterCommand::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
+        ClusterCommand::Run { name, nodes, no_start, command } => {
+            let request = RunRequest { command, start: !no_start, nodes: nodes.nodes };
             let code = Cluster::named(&name.name)?.run(ui, &Signals::catch()?, &request)?;
             Ok(ExitCode::from(code))
         }
-        Action::Logs { name, follow, component } => {
+        ClusterCommand::Logs { name, follow, component } => {
             let cluster = Cluster::named(&name.name)?;
             match component {
                 Some(log) => cluster.print_log(ui, log, follow)?,
@@ -166,7 +167,7 @@ fn act(action: Action, ui: Ui) -> Result<ExitCode> {
 }
 
 fn list_logs(cluster: &Cluster, ui: Ui) {
-    for log in Log::value_variants() {
+    for log in ComponentLog::value_variants() {
         let value = log.to_possible_value();
         let name = value.as_ref().map(|value| value.get_name()).unwrap_or_default();
         ui.data(format!("{name:<9} {}", cluster.log_file(*log).display()));
@@ -176,12 +177,12 @@ fn list_logs(cluster: &Cluster, ui: Ui) {
 fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
     let state = cluster.state();
     // Asked after the state: it is what explains a cluster that does not run.
-    let changing = !matches!(state, State::Running(_)) && cluster.is_changing()?;
+    let changing = !matches!(state, ClusterState::Running(_)) && cluster.is_changing()?;
     let reason = match &state {
-        State::Running(_) => None,
+        ClusterState::Running(_) => None,
         _ if changing => Some("another opctl starts or stops it".to_owned()),
-        State::Broken(why) => Some(why.clone()),
-        State::Stopped => Some("it was not started".to_owned()),
+        ClusterState::Broken(why) => Some(why.clone()),
+        ClusterState::Stopped => Some("it was not started".to_owned()),
     };
     match output {
         Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?)),
@@ -196,9 +197,9 @@ fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-fn as_json(cluster: &Cluster, state: &State, reason: Option<&str>) -> Result<Value> {
+fn as_json(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> Result<Value> {
     let mut value = match state {
-        State::Running(record) => serde_json::to_value(record)?,
+        ClusterState::Running(record) => serde_json::to_value(record)?,
         _ => json!({ "reason": reason }),
     };
     value["name"] = json!(cluster.name());
@@ -206,8 +207,8 @@ fn as_json(cluster: &Cluster, state: &State, reason: Option<&str>) -> Result<Val
     Ok(value)
 }
 
-fn as_text(cluster: &Cluster, state: &State, reason: Option<&str>) -> String {
-    let State::Running(record) = state else {
+fn as_text(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> String {
+    let ClusterState::Running(record) = state else {
         let reason = reason.unwrap_or_default();
         return format!("name        {}\nrunning     no: {reason}", cluster.name());
     };

@@ -8,12 +8,12 @@ use crate::ui::Ui;
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl completion bash > opctl.bash")]
-pub struct Args {
+pub struct CompletionArgs {
     /// The shell
     shell: Shell,
 }
 
-impl Args {
+impl CompletionArgs {
     pub fn run(self, ui: Ui) {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut super::Cli::command(), "opctl", &mut script);

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
-use crate::crd::{self, Choice, Crd};
-use crate::error::Refusal;
+use crate::crd::{self, Crd, CrdSelector};
+use crate::error::UserError;
 use crate::project::names::Module;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, NewApi, Project, refuse_flag};
-use crate::render::{Set, attach};
+use crate::project::{ApiRequest, CheckedApi, Gvk, Project, refuse_flag};
+use crate::render::{TemplateSet, extra_files};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
 
@@ -21,8 +21,8 @@ use crate::ui::Ui;
 #[command(
     after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
 )]
-pub enum Create {
-    Api(Box<Api>),
+pub enum CreateCommand {
+    Api(Box<CreateApiArgs>),
 }
 
 /// Add a kind, or a version of one, with its controller
@@ -33,7 +33,7 @@ pub enum Create {
 #[command(
     after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
 )]
-pub struct Api {
+pub struct CreateApiArgs {
     /// The API group, without the project's domain
     #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     group: Option<String>,
@@ -98,51 +98,50 @@ struct GoFlags {
 
 impl GoFlags {
     /// Says what to use instead.
-    fn refuse(&self) -> Result<(), Refusal> {
+    fn refuse(&self) -> Result<(), UserError> {
         let flags = [
             ("--external-api-path", &self.external_api_path),
             ("--external-api-domain", &self.external_api_domain),
             ("--external-api-module", &self.external_api_module),
         ];
         match flags.iter().find(|(_, value)| value.is_some()) {
-            Some((flag, _)) => Err(Refusal::usage(format!("`{flag}` is for APIs in Go"))
-                .hint("give the CRD of the kind with `--crd FILE`: its types are made of it")),
+            Some((flag, _)) => Err(UserError::usage(format!("`{flag}` is for APIs in Go"))
+                .with_hint("give the CRD of the kind with `--crd FILE`: its types are made of it")),
             None => Ok(()),
         }
     }
 }
 
-impl Api {
+impl CreateApiArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
         if self.list_recipes {
             return list_recipes(ui);
         }
         self.go.refuse()?;
-        let folder = env::current_dir().context("cannot tell the current folder")?;
-        let workspace = Workspace::open(&folder)?;
+        let directory = env::current_dir().context("cannot tell the current folder")?;
+        let workspace = Workspace::open(&directory)?;
         let project = workspace.project().context("there is no PROJECT")?;
         let crd = self.crd()?;
-        let request = self.request(project, crd.as_ref())?;
-        let new = project.check_api(&request)?;
-        let answers = self.answers(&request, &new, project, ui)?;
-        let with = project.with_api(&new, &request, &answers)?;
+        let mut api = project.check_api(self.request(project, crd.as_ref())?)?;
+        self.choose(&mut api, project, ui)?;
+        let new = project.with_api(&api)?;
 
         // With --force the files are written as if the API were new, so the base is a project without it.
         // Only of somebody else's CRD are the types alone to be had anew.
-        let base = if new.exists() && request.force && crd.is_none() {
-            project.without_api(&request)
+        let base = if api.exists() && api.request().force && crd.is_none() {
+            project.without_api(api.gvk())
         } else {
             project.clone()
         };
-        let attached = attach::files(&with, &request, crd.as_ref(), new.has_controller())?;
-        let has_object = attached.keys().any(|path| path.starts_with("tests/objects/"));
+        let extra_files = extra_files(&new, &api, crd.as_ref())?;
+        let has_object = extra_files.keys().any(|path| path.starts_with("tests/objects/"));
         let options = self.flags.options(self.conflicts);
-        let plan = workspace.plan_with(Some(&base), &with, attached, options)?;
+        let plan = workspace.plan_with(Some(&base), &new, extra_files, options)?;
         if self.flags.carry_out(&workspace, &plan, ui)? {
             if let Some(crd) = crd.filter(|_| has_object) {
                 say_what_to_correct(&crd, ui);
             }
-            say_what_is_next(&with, &request, ui);
+            say_what_is_next(&new, &api, ui);
         }
         Ok(())
     }
@@ -151,74 +150,81 @@ impl Api {
     fn crd(&self) -> Result<Option<Crd>> {
         let Some(path) = &self.crd else { return Ok(None) };
         if self.resource == Some(true) {
-            return Err(Refusal::usage(
+            return Err(UserError::usage(
                 "`--resource` is `true`, but `--crd` says that the API is somebody else's",
             )
-            .hint("leave out `--resource`")
+            .with_hint("leave out `--resource`")
             .into());
         }
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
-            .map_err(|error| Refusal::usage(format!("`--crd` is `{file}`: {error}")))?;
-        let choice = Choice {
+            .map_err(|error| UserError::usage(format!("`--crd` is `{file}`: {error}")))?;
+        let selector = CrdSelector {
             group: self.group.as_deref(),
             version: self.version.as_deref(),
             kind: self.kind.as_deref(),
         };
-        Ok(Some(Crd::read(&file, &text, choice)?))
+        Ok(Some(Crd::read(&file, &text, selector)?))
     }
 
     fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {
         let request = ApiRequest {
-            group: self.group.clone().unwrap_or_default(),
-            version: self.version.clone().unwrap_or_default(),
-            kind: self.kind.clone().unwrap_or_default(),
             plural: self.plural.clone(),
             namespaced: self.namespaced,
             force: self.flags.force,
-            foreign: None,
+            ..ApiRequest::default()
         };
         if let Some(crd) = crd {
             return Ok(crd.request(request));
         }
-        let is_own = project.versions(&request.group, &request.kind).any(|r| r.api.is_some());
+        let request = ApiRequest { gvk: self.gvk()?, ..request };
+        let Gvk { group, kind, .. } = &request.gvk;
+        let has_api = project.versions(group, kind).any(|r| r.api.is_some());
         match self.resource {
-            Some(false) if !is_own => Ok(request.clone().of_builtin()?.unwrap_or(request)),
+            Some(false) if !has_api => Ok(request.clone().for_core_type()?.unwrap_or(request)),
             _ => Ok(request),
         }
     }
 
-    /// Asks what the flags leave open.
-    fn answers(
-        &self,
-        request: &ApiRequest,
-        new: &NewApi,
-        project: &Project,
-        ui: Ui,
-    ) -> Result<Answers> {
-        let is_foreign = request.foreign.is_some();
-        let (recipe, options) = match is_foreign {
-            true => self.no_recipe()?,
-            false => self.recipe(new, project)?,
+    /// The type that the flags name.
+    fn gvk(&self) -> Result<Gvk> {
+        // clap requires the three flags where there is no `--crd`.
+        let value = |flag: &Option<String>, name: &str| {
+            flag.clone().with_context(|| format!("`{name}` is missing"))
         };
-        let ask =
-            |answer: Option<bool>, question| answer.unwrap_or_else(|| ui.confirm(question, true));
-        let resource = !is_foreign && ask(self.resource, "Create the API?");
-        let controller = !new.has_controller() && ask(self.controller, "Create the controller?");
-        Ok(Answers { resource, controller, recipe, options })
+        Ok(Gvk {
+            group: value(&self.group, "--group")?,
+            version: value(&self.version, "--version")?,
+            kind: value(&self.kind, "--kind")?,
+        })
     }
 
-    /// Somebody else's kind gets none of the recipes that one can ask for.
-    fn no_recipe(&self) -> Result<(String, RecipeOptions)> {
+    /// Makes the choices of a checked request: by the flags, and by asking what they leave open.
+    fn choose(&self, api: &mut CheckedApi, project: &Project, ui: Ui) -> Result<()> {
+        let is_external = api.request().external.is_some();
+        if is_external {
+            self.refuse_recipe()?;
+        } else {
+            self.choose_recipe(api, project)?;
+        }
+        let ask =
+            |answer: Option<bool>, question| answer.unwrap_or_else(|| ui.confirm(question, true));
+        api.create_resource = !is_external && ask(self.resource, "Create the API?");
+        api.create_controller =
+            !api.has_controller() && ask(self.controller, "Create the controller?");
+        Ok(())
+    }
+
+    /// Refuses the flags of recipes: an external or core type has none to choose from.
+    fn refuse_recipe(&self) -> Result<(), UserError> {
         let options = self.options();
         let option = options.given().next().map(|given| (flag(given.name), given.value));
         match self.recipe.as_deref().map(|recipe| ("--recipe", recipe)).or(option) {
-            None => Ok((FOREIGN_RECIPE.to_owned(), RecipeOptions::default())),
-            Some((flag, value)) => Err(Refusal::usage(format!(
+            None => Ok(()),
+            Some((flag, value)) => Err(UserError::usage(format!(
                 "`{flag}` is `{value}`, but somebody else's kind gets no recipe"
             ))
-            .hint(format!("leave out `{flag}`"))
-            .into()),
+            .with_hint(format!("leave out `{flag}`"))),
         }
     }
 
@@ -232,26 +238,27 @@ impl Api {
         }
     }
 
-    /// The recipe and what is told to it. A resource keeps those that it has unless others are asked for.
-    fn recipe(&self, new: &NewApi, project: &Project) -> Result<(String, RecipeOptions)> {
+    /// Chooses the recipe and its options. An API keeps those that it has unless the flags name others.
+    fn choose_recipe(&self, api: &mut CheckedApi, project: &Project) -> Result<()> {
         let options = self.options();
-        let is_asked_for = self.recipe.is_some() || options.given().next().is_some();
-        if let Some(options) = project.options(new.resource()).filter(|_| !is_asked_for) {
-            return Ok((project.recipe(new.resource()).to_owned(), options.clone()));
+        let is_requested = self.recipe.is_some() || options.given().next().is_some();
+        if !is_requested && project.options(api.resource()).is_some() {
+            return Ok(());
         }
         for given in options.given() {
             refuse_flag(flag(given.name), given.value, given.check())?;
         }
-        let set = Set::of(&project.cli_version);
-        let kind = self.kind.as_deref().unwrap_or_default();
-        let recipe = set.choose_recipe(self.recipe.as_deref(), kind, &options)?;
+        let set = TemplateSet::for_version(&project.cli_version);
+        let recipe = set.choose_recipe(self.recipe.as_deref(), &api.gvk().kind, &options)?;
         recipe.check_scope(self.namespaced.unwrap_or(true))?;
-        Ok((recipe.name, options))
+        api.recipe = recipe.name;
+        api.options = options;
+        Ok(())
     }
 }
 
 fn list_recipes(ui: Ui) -> Result<()> {
-    for recipe in Set::current().recipes()? {
+    for recipe in TemplateSet::current().recipes()? {
         ui.data(format!("{:<16} {}", recipe.name, recipe.summary));
     }
     Ok(())
@@ -259,7 +266,7 @@ fn list_recipes(ui: Ui) -> Result<()> {
 
 /// What opctl could not make up for the test.
 fn say_what_to_correct(crd: &Crd, ui: Ui) {
-    let patterns = crd::least(crd).patterns;
+    let patterns = crd::minimal_object(crd).patterns;
     if !patterns.is_empty() {
         ui.note(format!(
             "In tests/objects, give values that match their patterns to {}",
@@ -268,24 +275,22 @@ fn say_what_to_correct(crd: &Crd, ui: Ui) {
     }
 }
 
-fn say_what_is_next(project: &Project, request: &ApiRequest, ui: Ui) {
-    let ApiRequest { group, version, kind, .. } = request;
-    let of_kind = || project.versions(group, kind);
-    if let Some(storage) = project.storage(group, kind).filter(|_| of_kind().count() > 1) {
-        let controller =
-            if of_kind().any(|r| r.controller) { ", and its controller works with it" } else { "" };
+fn say_what_is_next(project: &Project, api: &CheckedApi, ui: Ui) {
+    let Gvk { group, version, kind } = api.gvk();
+    let versions = || project.versions(group, kind);
+    let has_controller = versions().any(|r| r.controller);
+    if let Some(storage) = project.storage(group, kind).filter(|_| versions().count() > 1) {
+        let controller = if has_controller { ", and its controller works with it" } else { "" };
         ui.note(format!("{kind} is stored as {}{controller}", storage.version));
     }
-    let with_controller = of_kind().any(|r| r.controller);
     let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
-    ui.note(match request.foreign {
-        None => format!(
+    let is_external = api.request().external.is_some();
+    ui.note(match (is_external, has_controller) {
+        (false, _) => format!(
             "Next: edit src/api/{group}/{version}/{kind}.rs, then `make manifests` and `make run`"
         ),
-        Some(_) if with_controller => {
-            format!("Next: edit src/controller/{group}/{kind}.rs, then `make run`")
-        }
-        Some(_) => {
+        (true, true) => format!("Next: edit src/controller/{group}/{kind}.rs, then `make run`"),
+        (true, false) => {
             format!("Next: use the types of src/api/{group}/{version}/{kind}.rs in a controller")
         }
     });

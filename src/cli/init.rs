@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::change::Flags;
-use crate::error::Refusal;
-use crate::project::names::{self, Invalid};
+use crate::error::UserError;
+use crate::project::names::{self, InvalidValue};
 use crate::project::{License, Project, Settings, refuse_flag};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
@@ -18,7 +18,7 @@ use crate::ui::Ui;
 /// What is not said by a flag stays as it is, and so do the project's APIs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl init --domain example.com")]
-pub struct Args {
+pub struct InitArgs {
     /// What the API groups of the project end with [default: my.domain]
     #[arg(long)]
     domain: Option<String>,
@@ -38,20 +38,20 @@ pub struct Args {
     flags: Flags,
 }
 
-impl Args {
+impl InitArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
         self.check()?;
-        let folder = env::current_dir().context("cannot tell the current folder")?;
-        let workspace = Workspace::at(&folder)?;
+        let directory = env::current_dir().context("cannot tell the current folder")?;
+        let workspace = Workspace::at(&directory)?;
         let start = match (workspace.project(), &self.project_name) {
             (Some(project), _) if self.flags.force => project.clone(),
             (Some(_), _) => {
-                return Err(Refusal::failure("this folder holds a project already")
-                    .hint("add to it with `opctl create api`, or write its files again with `--force`")
+                return Err(UserError::failure("this folder holds a project already")
+                    .with_hint("add to it with `opctl create api`, or write its files again with `--force`")
                     .into());
             }
             (None, Some(name)) => Project::new(name.clone()),
-            (None, None) => Project::new(name_of(&folder)?),
+            (None, None) => Project::new(name_of(&directory)?),
         };
         let project = start.with(Settings {
             name: self.project_name,
@@ -67,13 +67,14 @@ impl Args {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), Refusal> {
-        let check = |flag: &str, value: &Option<String>, check: fn(&str) -> Result<(), Invalid>| {
-            match value {
-                Some(value) => refuse_flag(flag, value, check(value)),
-                None => Ok(()),
-            }
-        };
+    fn check(&self) -> Result<(), UserError> {
+        let check =
+            |flag: &str, value: &Option<String>, check: fn(&str) -> Result<(), InvalidValue>| {
+                match value {
+                    Some(value) => refuse_flag(flag, value, check(value)),
+                    None => Ok(()),
+                }
+            };
         check("--domain", &self.domain, names::domain)?;
         check("--project-name", &self.project_name, names::project_name)?;
         check("--owner", &self.owner, names::owner)
@@ -81,15 +82,15 @@ impl Args {
 }
 
 /// The project name that a folder gives.
-fn name_of(folder: &Path) -> Result<String, Refusal> {
-    let text = folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+fn name_of(directory: &Path) -> Result<String, UserError> {
+    let text = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let name = names::project_name_of(&text);
     match names::project_name(&name) {
         Ok(()) => Ok(name),
-        Err(invalid) => Err(Refusal::usage(format!(
+        Err(invalid) => Err(UserError::usage(format!(
             "the folder's name `{text}` gives no project name: {}",
-            invalid.why
+            invalid.reason
         ))
-        .hint("name the project with `--project-name`")),
+        .with_hint("name the project with `--project-name`")),
     }
 }

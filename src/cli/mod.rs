@@ -13,6 +13,10 @@ use clap::{Parser, Subcommand};
 
 use crate::project::VERSION;
 use crate::ui::Ui;
+use cluster::ClusterArgs;
+use completion::CompletionArgs;
+use create::CreateCommand;
+use init::InitArgs;
 
 /// The operator SDK for Rust.
 #[derive(Debug, Parser)]
@@ -30,11 +34,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Init(init::Args),
+    Init(InitArgs),
     #[command(subcommand)]
-    Create(create::Create),
-    Cluster(cluster::Command),
-    Completion(completion::Args),
+    Create(CreateCommand),
+    Cluster(ClusterArgs),
+    Completion(CompletionArgs),
     /// Print the version
     #[command(after_help = "Example:\n  opctl version")]
     Version,
@@ -53,7 +57,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     match command {
         Command::Init(args) => args.run(ui)?,
-        Command::Create(create::Create::Api(args)) => args.run(ui)?,
+        Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Completion(args) => args.run(ui),
         Command::Version => ui.data(format!("opctl {VERSION}")),

@@ -11,7 +11,7 @@ use semver::Version;
 
 use super::build;
 use super::signals::Signals;
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// The variable that names a folder with programs of the user's own.
@@ -81,9 +81,9 @@ impl Binaries {
     }
 
     /// Looks into the folders in their order.
-    pub fn look(folders: &[PathBuf]) -> Self {
+    pub fn look(directories: &[PathBuf]) -> Self {
         let find = |tool: Tool| {
-            let mut candidates = folders.iter().map(|folder| folder.join(tool.file()));
+            let mut candidates = directories.iter().map(|directory| directory.join(tool.file()));
             candidates.find(|file| usable(tool, file)).map(|file| (tool, file))
         };
         Self(Tool::ALL.into_iter().filter_map(find).collect())
@@ -93,18 +93,18 @@ impl Binaries {
 /// Finds every program; builds what is missing, or leaves it to kwokctl where there is no Go.
 ///
 /// # Errors
-/// A [`Refusal`] that lists what is missing when there is neither Go nor kwokctl; a failed build.
+/// A [`UserError`] that lists what is missing when there is neither Go nor kwokctl; a failed build.
 pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
-    let assets = env::var_os(ASSETS).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    if let Some(folder) = assets.as_ref().filter(|folder| !folder.is_dir()) {
-        let what = format!("{ASSETS} is `{}`, which is not a folder", folder.display());
-        return Err(Refusal::failure(what).into());
+    let assets = env::var_os(ASSETS).filter(|directory| !directory.is_empty()).map(PathBuf::from);
+    if let Some(directory) = assets.as_ref().filter(|directory| !directory.is_dir()) {
+        let what = format!("{ASSETS} is `{}`, which is not a folder", directory.display());
+        return Err(UserError::failure(what).into());
     }
-    let cache = build::folder()?;
-    let mut folders: Vec<PathBuf> = assets.into_iter().chain([cache]).collect();
-    folders.extend(path_folders());
+    let cache = build::directory()?;
+    let mut directories: Vec<PathBuf> = assets.into_iter().chain([cache]).collect();
+    directories.extend(path_directories());
 
-    let found = Binaries::look(&folders);
+    let found = Binaries::look(&directories);
     let missing = found.missing();
     if missing.is_empty() {
         return Ok(found);
@@ -112,19 +112,19 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
     match build::go(signals)? {
         Ok(go) => {
             build::build(ui, signals, &go, &missing)?;
-            Ok(Binaries::look(&folders))
+            Ok(Binaries::look(&directories))
         }
         Err(_) if found.get(Tool::Kwokctl).is_some() => {
             ui.status("Fetching", format!("{} with kwokctl, which may take minutes", names(&missing)));
             Ok(found)
         }
-        Err(no_go) => Err(Refusal::failure(format!(
+        Err(no_go) => Err(UserError::failure(format!(
             "the control plane needs programs that are not here: {}; and they cannot be built: {no_go}",
             names(&missing)
         ))
-        .hint(format!(
+        .with_hint(format!(
             "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or install \
-             kwokctl (it downloads the others), or set {ASSETS} to a folder that holds them",
+             kwokctl (it downloads the others), or set {ASSETS} to a directory that holds them",
             build::go_version()
         ))
         .into()),
@@ -132,9 +132,9 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
 }
 
 /// The folders of `PATH`. Relative ones are left out: what they mean depends on where one stands.
-pub fn path_folders() -> Vec<PathBuf> {
+pub fn path_directories() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
+    env::split_paths(&path).filter(|directory| directory.is_absolute()).collect()
 }
 
 /// The names of the tools, for a sentence.
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn install(folder: &Path, file: &str, script: &str) {
-        let path = folder.join(file);
+    fn install(directory: &Path, file: &str, script: &str) {
+        let path = directory.join(file);
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_executed_is_not_found() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("kwok"), "").unwrap();
-        fs::create_dir(folder.path().join("kubectl")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("kwok"), "").unwrap();
+        fs::create_dir(directory.path().join("kubectl")).unwrap();
 
-        assert_eq!(Binaries::look(&[folder.path().to_owned()]).missing(), Tool::ALL);
+        assert_eq!(Binaries::look(&[directory.path().to_owned()]).missing(), Tool::ALL);
     }
 
     #[test]

@@ -11,12 +11,12 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use tempfile::TempPath;
 
-use super::binaries::{Tool, path_folders};
+use super::binaries::{Tool, path_directories};
 use super::exec::{self, tail};
 use super::lock::Lock;
 use super::signals::{Interrupted, Signals};
-use super::{duration, folders, process};
-use crate::error::Refusal;
+use super::{directories, duration, process};
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// The files of the Go module, by their path in it.
@@ -52,14 +52,14 @@ fn pinned(word: &str) -> &'static str {
 fn home() -> Result<PathBuf> {
     let versions =
         format!("kubernetes-{}-etcd-{}-kwok-{}", pinned(KUBERNETES), pinned(ETCD), pinned(KWOK));
-    Ok(folders::cache()?.join("cluster").join(format!("{versions}-{OS}-{ARCH}")))
+    Ok(directories::cache()?.join("cluster").join(format!("{versions}-{OS}-{ARCH}")))
 }
 
 /// The folder of the built programs. It need not exist yet.
 ///
 /// # Errors
 /// When there is no home directory.
-pub fn folder() -> Result<PathBuf> {
+pub fn directory() -> Result<PathBuf> {
     Ok(home()?.join("bin"))
 }
 
@@ -76,7 +76,10 @@ pub fn downloads() -> Result<PathBuf> {
 /// # Errors
 /// When the module cannot be written, and when opctl was interrupted.
 pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
-    let go = path_folders().into_iter().map(|folder| folder.join("go")).find(|go| go.is_file());
+    let go = path_directories()
+        .into_iter()
+        .map(|directory| directory.join("go"))
+        .find(|go| go.is_file());
     let Some(go) = go else {
         return Ok(Err("Go is not installed".to_owned()));
     };
@@ -94,10 +97,10 @@ pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
 /// Builds the tools into the cache, unless another opctl did so while this one waited for it.
 ///
 /// # Errors
-/// A [`Refusal`] with the Go tool's own words when a build fails.
+/// A [`UserError`] with the Go tool's own words when a build fails.
 pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()> {
     let module = write_module()?;
-    let bin = folders::made(&folder()?)?;
+    let bin = directories::create(&directory()?)?;
     let _lock = lock(ui, signals, &home()?.join("lock"))?;
     remove_remains(&bin)?;
 
@@ -126,8 +129,8 @@ fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool
     let outcome = exec::run(own_settings(command), || signals.check())?;
     if !outcome.status.success() {
         let what = format!("building {} failed:\n{}", tool.file(), tail(&outcome.output, 30));
-        return Err(Refusal::failure(what)
-            .hint("the Go tool needs a module proxy (`go env GOPROXY`) and about 6 GB of disk")
+        return Err(UserError::failure(what)
+            .with_hint("the Go tool needs a module proxy (`go env GOPROXY`) and about 6 GB of disk")
             .into());
     }
     let target = bin.join(tool.file());
@@ -169,18 +172,18 @@ fn remove_remains(bin: &Path) -> Result<()> {
 
 /// Writes the module into the cache; each file appears whole, because another build may read it.
 fn write_module() -> Result<PathBuf> {
-    let folder = folders::made(&home()?.join("module"))?;
+    let directory = directories::create(&home()?.join("module"))?;
     for (name, text) in MODULE {
-        let target = folder.join(name);
+        let target = directory.join(name);
         if fs::read_to_string(&target).is_ok_and(|written| written == text) {
             continue;
         }
-        let parent = folders::made(target.parent().unwrap_or(&folder))?;
+        let parent = directories::create(target.parent().unwrap_or(&directory))?;
         let part = tempfile::NamedTempFile::new_in(parent)?;
         fs::write(part.path(), text)?;
         part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))?;
     }
-    Ok(folder)
+    Ok(directory)
 }
 
 /// The package path of a tool. Only etcd's `main` is our own: its module has it in another one.

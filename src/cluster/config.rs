@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::binaries::{Binaries, Tool};
 use super::build;
-use crate::error::Refusal;
+use crate::error::UserError;
 
 /// Below the ports that systems give to outgoing connections, so that none of those takes one
 /// between the choice and the start.
@@ -32,7 +32,7 @@ impl Ports {
     /// that is taken shows only in a log.
     ///
     /// # Errors
-    /// A [`Refusal`] when there are not six.
+    /// A [`UserError`] when there are not six.
     pub fn free() -> Result<Self> {
         let count = PORTS.end - PORTS.start;
         let random = RandomState::new().hash_one(std::process::id());
@@ -45,7 +45,7 @@ impl Ports {
             .collect();
         let ports: Vec<u16> = free.iter().map(|(port, _)| *port).collect();
         let [etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok] = ports[..] else {
-            return Err(Refusal::failure("no free ports between 20000 and 32000").into());
+            return Err(UserError::failure("no free ports between 20000 and 32000").into());
         };
         Ok(Self { etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok })
     }
@@ -157,12 +157,12 @@ mod tests {
 
     #[test]
     fn the_configuration_names_the_ports_and_only_the_programs_that_are_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let etcd = folder.path().join("etcd");
+        let directory = tempfile::tempdir().unwrap();
+        let etcd = directory.path().join("etcd");
         std::fs::write(&etcd, "#!/bin/sh\necho etcd Version: 3.6.16\n").unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&etcd, executable).unwrap();
-        let binaries = Binaries::look(&[folder.path().to_owned()]);
+        let binaries = Binaries::look(&[directory.path().to_owned()]);
         let ports = Ports::free().unwrap();
 
         let text = kwokctl(&binaries, &ports, Path::new("/audit.yaml")).unwrap();

@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long one looks away while something is waited for.
-pub const PAUSE: Duration = Duration::from_millis(20);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a program that was asked to end may take, before it is made to.
-const GRACE: Duration = Duration::from_secs(5);
+const TERMINATION_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// How a program ended, and what it said on stdout and stderr.
 #[derive(Debug)]
@@ -45,13 +45,13 @@ pub fn run(mut command: Command, tick: impl Fn() -> Result<()>) -> Result<Outcom
         .stderr(writer)
         .spawn()
         .with_context(|| format!("cannot start `{}`", Path::new(&program).display()))?;
-    let mut group = Group(child);
+    let mut group = ProcessGroup(child);
     loop {
         if let Some(status) = group.0.try_wait()? {
             return Ok(Outcome { status, output: read_lossy(output.path())? });
         }
         tick()?;
-        sleep(PAUSE);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -70,25 +70,25 @@ pub fn tail(text: &str, lines: usize) -> String {
 }
 
 /// A child that leads a process group; the group ends with the value.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(None)) {
             return;
         }
         // SIGINT lets the Go tool remove its temporary folder.
         self.signal(Signal::INT);
-        let end = Instant::now() + GRACE;
+        let end = Instant::now() + TERMINATION_GRACE_PERIOD;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < end {
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
         self.signal(Signal::KILL);
         let _ = self.0.wait();
     }
 }
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         // A group that is gone is what was wanted.
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_failing_tick_ends_the_whole_group() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
         let script = format!("sleep 60 & echo $! >{0}.new; mv {0}.new {0}; wait", file.display());
         let error = run(sh(&script), || if file.exists() { bail!("enough") } else { Ok(()) });
         assert_eq!(error.unwrap_err().to_string(), "enough");
@@ -127,9 +127,9 @@ mod tests {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
-        let end = Instant::now() + GRACE;
+        let end = Instant::now() + TERMINATION_GRACE_PERIOD;
         while !gone() && Instant::now() < end {
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
         assert!(gone());
     }

@@ -6,7 +6,7 @@ use std::thread::sleep;
 
 use anyhow::{Context, Result};
 
-use super::exec::PAUSE;
+use super::exec::POLL_INTERVAL;
 
 /// A lock that is held until the value is dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Lock {
                 return Ok(lock);
             }
             tick()?;
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn an_exclusive_lock_excludes_and_shares_exclude_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lock");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
 
         let lock = Lock::try_exclusive(&path).unwrap();
         assert!(lock.is_some());

@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::Cluster;
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// How often a followed log is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A log, by the name that a user gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Log {
+pub enum ComponentLog {
     /// The API server
     Apiserver,
     /// etcd
@@ -32,34 +32,34 @@ pub enum Log {
     Audit,
 }
 
-impl Log {
+impl ComponentLog {
     fn stem(self) -> &'static str {
         match self {
-            Log::Apiserver => "kube-apiserver",
-            Log::Etcd => "etcd",
-            Log::Kcm => "kube-controller-manager",
-            Log::Scheduler => "kube-scheduler",
-            Log::Kwok => "kwok-controller",
-            Log::Audit => "audit",
+            ComponentLog::Apiserver => "kube-apiserver",
+            ComponentLog::Etcd => "etcd",
+            ComponentLog::Kcm => "kube-controller-manager",
+            ComponentLog::Scheduler => "kube-scheduler",
+            ComponentLog::Kwok => "kwok-controller",
+            ComponentLog::Audit => "audit",
         }
     }
 }
 
 impl Cluster {
     /// Where the log is. A failed start leaves it too.
-    pub fn log_file(&self, log: Log) -> PathBuf {
+    pub fn log_file(&self, log: ComponentLog) -> PathBuf {
         self.log(log.stem())
     }
 
     /// Prints the log, and what is added to it until the cluster is stopped.
     ///
     /// # Errors
-    /// A [`Refusal`] when there is no such log; when it cannot be read.
-    pub fn print_log(&self, ui: Ui, log: Log, follow: bool) -> Result<()> {
+    /// A [`UserError`] when there is no such log; when it cannot be read.
+    pub fn print_log(&self, ui: Ui, log: ComponentLog, follow: bool) -> Result<()> {
         let path = self.log_file(log);
         if !path.exists() {
             let what = format!("cluster `{}` has no logs", self.name());
-            return Err(Refusal::failure(what).hint(self.start_hint()).into());
+            return Err(UserError::failure(what).with_hint(self.start_hint()).into());
         }
         let failed = || format!("cannot read `{}`", path.display());
         let mut reader = BufReader::new(File::open(&path).with_context(failed)?);
@@ -69,7 +69,7 @@ impl Cluster {
                 if !follow || !path.exists() {
                     break;
                 }
-                sleep(LOOK);
+                sleep(POLL_INTERVAL);
             }
             // A line that is still being written is kept until its end is there.
             if line.ends_with(b"\n") {

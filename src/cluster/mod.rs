@@ -12,8 +12,8 @@
 mod binaries;
 mod build;
 mod config;
+mod directories;
 mod exec;
-mod folders;
 mod lock;
 mod logs;
 mod process;
@@ -30,12 +30,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-pub use logs::Log;
-pub use record::{Record, State, Versions};
-pub use run::Request;
+pub use logs::ComponentLog;
+pub use record::{ClusterRecord, ClusterState, Versions};
+pub use run::RunRequest;
 pub use signals::{Interrupted, Signals};
 
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::ui::Ui;
 use lock::Lock;
 
@@ -56,19 +56,19 @@ const COMPONENTS: [&str; 5] =
 #[derive(Debug)]
 pub struct Cluster {
     name: String,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Cluster {
     /// The cluster of that name.
     ///
     /// # Errors
-    /// A [`Refusal`] when the name is not a DNS label of at most 50 characters; when the state
+    /// A [`UserError`] when the name is not a DNS label of at most 50 characters; when the state
     /// folder cannot be made.
     pub fn named(name: &str) -> Result<Self> {
         check_name(name)?;
-        let folder = folders::made(&folders::state()?.join("clusters").join(name))?;
-        Ok(Self { name: name.to_owned(), folder })
+        let directory = directories::create(&directories::state()?.join("clusters").join(name))?;
+        Ok(Self { name: name.to_owned(), directory })
     }
 
     /// The cluster's name.
@@ -78,18 +78,18 @@ impl Cluster {
 
     /// The file for `KUBECONFIG`. It is there while the cluster runs.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.join("kubeconfig")
+        self.directory.join("kubeconfig")
     }
 
     /// Starts the cluster, or does nothing when it works already. It then runs until it is
     /// stopped, even if it was started for the time of a command.
     ///
     /// # Errors
-    /// A [`Refusal`] with the log's last lines when it does not become ready; [`Interrupted`].
-    pub fn start(&self, ui: Ui, signals: &Signals, nodes: u16) -> Result<Record> {
+    /// A [`UserError`] with the log's last lines when it does not become ready; [`Interrupted`].
+    pub fn start(&self, ui: Ui, signals: &Signals, nodes: u16) -> Result<ClusterRecord> {
         let _lock = self.lock(ui, || signals.check())?;
         match self.state() {
-            State::Running(mut record) => {
+            ClusterState::Running(mut record) => {
                 if record.stop_when_unused {
                     record.stop_when_unused = false;
                     record.write(self)?;
@@ -121,16 +121,16 @@ impl Cluster {
     /// Clears the cluster and the folders of its volumes. The caller holds the lock.
     fn remove(&self) -> Result<bool> {
         let state = self.state();
-        if let State::Running(record) = &state {
+        if let ClusterState::Running(record) = &state {
             ready::remove_volumes(self, &record.kubectl);
         }
         self.clear()?;
-        Ok(!matches!(state, State::Stopped))
+        Ok(!matches!(state, ClusterState::Stopped))
     }
 
     /// What the cluster is like now, by looking at its processes and asking its API server.
-    pub fn state(&self) -> State {
-        State::of(self)
+    pub fn state(&self) -> ClusterState {
+        ClusterState::of(self)
     }
 
     /// Whether another opctl is starting or stopping the cluster.
@@ -157,7 +157,7 @@ impl Cluster {
     /// Kills what runs and removes everything but the lock files.
     fn clear(&self) -> Result<()> {
         self.kill()?;
-        for entry in fs::read_dir(&self.folder)? {
+        for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
             if path == self.lock_file() || path == self.users_file() {
                 continue;
@@ -194,25 +194,25 @@ impl Cluster {
     }
 
     fn lock_file(&self) -> PathBuf {
-        self.folder.join("lock")
+        self.directory.join("lock")
     }
 
     fn users_file(&self) -> PathBuf {
-        self.folder.join("users")
+        self.directory.join("users")
     }
 
     fn kwokctl_config(&self) -> PathBuf {
-        self.folder.join("kwokctl.yaml")
+        self.directory.join("kwokctl.yaml")
     }
 
     /// kwokctl's own folder; one for each cluster, so that none can spoil another.
     fn workdir(&self) -> PathBuf {
-        self.folder.join("kwok")
+        self.directory.join("kwok")
     }
 
     /// Where kubectl caches what the cluster's API server knows.
     fn kubectl_cache(&self) -> PathBuf {
-        self.folder.join("kubectl")
+        self.directory.join("kubectl")
     }
 
     /// Where kwokctl keeps the cluster.
@@ -253,7 +253,7 @@ fn check_name(name: &str) -> Result<()> {
     let what = format!("`{name}` cannot be the name of a cluster");
     let hint =
         "use at most 50 lowercase letters, digits and `-`, with a letter or digit at both ends";
-    Err(Refusal::usage(what).hint(hint).into())
+    Err(UserError::usage(what).with_hint(hint).into())
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ use anyhow::Result;
 use rustix::io;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::exec::PAUSE;
-use crate::error::Refusal;
+use super::exec::POLL_INTERVAL;
+use crate::error::UserError;
 
 /// How long killed processes may take to be gone.
-const LIMIT: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A process of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn end_builds(bin: &Path) -> Result<()> {
 }
 
 fn end(ours: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {
-    let limit = Instant::now() + LIMIT;
+    let limit = Instant::now() + KILL_TIMEOUT;
     loop {
         let left: Vec<Process> = all().into_iter().filter(|it| ours(&it.command)).collect();
         if left.is_empty() {
@@ -68,13 +68,13 @@ fn end(ours: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Res
         if Instant::now() > limit {
             let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
             let what = format!("cannot stop the processes {}", pids.join(", "));
-            return Err(Refusal::failure(what).into());
+            return Err(UserError::failure(what).into());
         }
         for pid in left.iter().filter_map(|process| Pid::from_raw(process.pid)) {
             // One that is gone already is what was wanted; the next look tells.
             let _ = kill(pid);
         }
-        sleep(PAUSE);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
         // The command line is the new program's only once exec is done.
         while components(bin.path()).is_empty() {
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
         assert_eq!(components(bin.path())[0].pid, i32::try_from(child.id()).unwrap());
         kill(bin.path(), &config).unwrap();

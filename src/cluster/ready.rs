@@ -10,54 +10,54 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::exec::{self, PAUSE, tail};
+use super::exec::{self, POLL_INTERVAL, tail};
 use super::signals::Signals;
 use super::{COMPONENTS, Cluster, config, duration};
-use crate::error::Refusal;
+use crate::error::UserError;
 
 /// How long a start may take. Three seconds are usual; a loaded machine needs more.
-const LIMIT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long it may take when kwokctl downloads programs first.
-const LIMIT_WITH_DOWNLOADS: Duration = Duration::from_secs(1200);
+const START_TIMEOUT_WITH_DOWNLOADS: Duration = Duration::from_secs(1200);
 
 /// How often one looks at the processes.
-const LOOK: Duration = Duration::from_millis(200);
+const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How often components that ended are started again. They end when the API server takes more than
 /// ten seconds to come up.
-const REVIVALS: u8 = 3;
+const MAX_RESTARTS: u8 = 3;
 
 /// The components without which none of the others can live.
-const VITAL: [&str; 2] = ["etcd", "kube-apiserver"];
+const CRITICAL_COMPONENTS: [&str; 2] = ["etcd", "kube-apiserver"];
 
 /// Where the controller manager's provisioner makes its folders; it cannot be told another place.
-const VOLUMES: &str = "/tmp/hostpath_pv/";
+const VOLUMES_DIRECTORY: &str = "/tmp/hostpath_pv/";
 
 /// The watch over one start.
-pub struct Watch<'a> {
+pub struct StartupMonitor<'a> {
     cluster: &'a Cluster,
     signals: &'a Signals,
     begin: Instant,
     limit: Duration,
-    looked: Cell<Instant>,
+    last_check: Cell<Instant>,
     seen: RefCell<Vec<&'static str>>,
-    revivals: Cell<u8>,
+    restarts: Cell<u8>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> StartupMonitor<'a> {
     /// Begins to measure the time.
     pub fn new(cluster: &'a Cluster, signals: &'a Signals, downloads: bool) -> Self {
         let now = Instant::now();
-        let limit = if downloads { LIMIT_WITH_DOWNLOADS } else { LIMIT };
+        let limit = if downloads { START_TIMEOUT_WITH_DOWNLOADS } else { START_TIMEOUT };
         Self {
             cluster,
             signals,
             begin: now,
             limit,
-            looked: Cell::new(now),
+            last_check: Cell::new(now),
             seen: RefCell::default(),
-            revivals: Cell::new(0),
+            restarts: Cell::new(0),
         }
     }
 
@@ -79,20 +79,20 @@ impl<'a> Watch<'a> {
         &self,
         kubectl: &Path,
         nodes: u16,
-        revive: impl Fn() -> Result<Command>,
+        restart: impl Fn() -> Result<Command>,
     ) -> Result<()> {
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         self.until("the default ServiceAccount", "kube-controller-manager", || {
-            self.revive(&revive)?;
+            self.restart(&restart)?;
             Ok(self.raw(kubectl, account)?.is_some())
         })?;
         self.until("every node", "kwok-controller", || {
-            self.revive(&revive)?;
+            self.restart(&restart)?;
             let list = self.raw(kubectl, "/api/v1/nodes")?;
             Ok(list.is_some_and(|list| ready_nodes(&list) >= nodes.into()))
         })?;
         self.until("every process", "kube-scheduler", || {
-            self.revive(&revive)?;
+            self.restart(&restart)?;
             Ok(self.cluster.absent().is_empty())
         })
     }
@@ -104,7 +104,7 @@ impl<'a> Watch<'a> {
     fn until(&self, what: &str, component: &str, probe: impl Fn() -> Result<bool>) -> Result<()> {
         while !probe()? {
             self.tick(what, component)?;
-            sleep(PAUSE);
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -116,13 +116,15 @@ impl<'a> Watch<'a> {
             let what = format!("{what} is not ready after {}", duration(self.limit));
             return Err(self.failure(&what, component));
         }
-        if self.looked.get().elapsed() < LOOK {
+        if self.last_check.get().elapsed() < PROCESS_CHECK_INTERVAL {
             return Ok(());
         }
-        self.looked.set(Instant::now());
+        self.last_check.set(Instant::now());
         let absent = self.cluster.absent();
         let mut seen = self.seen.borrow_mut();
-        if let Some(dead) = seen.iter().find(|seen| VITAL.contains(seen) && absent.contains(seen)) {
+        if let Some(dead) =
+            seen.iter().find(|seen| CRITICAL_COMPONENTS.contains(seen) && absent.contains(seen))
+        {
             return Err(self.failure(&format!("{dead} ended"), dead));
         }
         *seen = COMPONENTS.into_iter().filter(|component| !absent.contains(component)).collect();
@@ -131,20 +133,20 @@ impl<'a> Watch<'a> {
 
     /// Starts again what ended; its pid file would make kwokctl believe a process that is dead but
     /// that nobody has waited for.
-    fn revive(&self, revive: impl Fn() -> Result<Command>) -> Result<()> {
+    fn restart(&self, restart: impl Fn() -> Result<Command>) -> Result<()> {
         let absent = self.cluster.absent();
         let Some(first) = absent.first() else {
             return Ok(());
         };
-        if VITAL.contains(first) || self.revivals.get() == REVIVALS {
+        if CRITICAL_COMPONENTS.contains(first) || self.restarts.get() == MAX_RESTARTS {
             return Err(self.failure(&format!("{first} ended"), first));
         }
-        self.revivals.set(self.revivals.get() + 1);
+        self.restarts.set(self.restarts.get() + 1);
         for component in &absent {
             let _ =
                 fs::remove_file(self.cluster.home().join("pids").join(format!("{component}.pid")));
         }
-        self.run(revive()?, first).map(drop)
+        self.run(restart()?, first).map(drop)
     }
 
     /// An error with the last lines of the component's log.
@@ -157,7 +159,7 @@ impl<'a> Watch<'a> {
             "" => what,
             lines => format!("{what}; the log of {component} ends with\n{lines}"),
         };
-        Refusal::failure(what).hint(format!("read `{}`", log.display())).into()
+        UserError::failure(what).with_hint(format!("read `{}`", log.display())).into()
     }
 }
 
@@ -182,7 +184,7 @@ pub fn raw(
 /// # Errors
 /// When the API server refuses it.
 pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
-    let file = cluster.folder.join("storage-class.json");
+    let file = cluster.directory.join("storage-class.json");
     fs::write(&file, config::storage_class().to_string())?;
     let mut command = cluster.kubectl(kubectl);
     command.args(["create", "--raw", "/apis/storage.k8s.io/v1/storageclasses", "-f"]).arg(&file);
@@ -191,24 +193,24 @@ pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) 
         return Ok(());
     }
     let what = format!("cannot make the default StorageClass: {}", outcome.output.trim());
-    Err(Refusal::failure(what).into())
+    Err(UserError::failure(what).into())
 }
 
 /// Removes the folders of the cluster's volumes as far as they are empty, as they are unless
 /// someone put something there by hand. Best effort: they do no harm.
 pub fn remove_volumes(cluster: &Cluster, kubectl: &Path) {
     let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(())).ok().flatten();
-    for folder in list.iter().flat_map(|list| volume_folders(list)) {
-        let _ = fs::remove_dir(folder);
+    for directory in list.iter().flat_map(|list| volume_directories(list)) {
+        let _ = fs::remove_dir(directory);
     }
 }
 
-fn volume_folders(list: &str) -> Vec<String> {
+fn volume_directories(list: &str) -> Vec<String> {
     let list: Value = serde_json::from_str(list).unwrap_or_default();
     let items = list["items"].as_array().into_iter().flatten();
     let paths = items.filter_map(|volume| volume["spec"]["hostPath"]["path"].as_str());
     let ours = |path: &&str| {
-        path.strip_prefix(VOLUMES)
+        path.strip_prefix(VOLUMES_DIRECTORY)
             .is_some_and(|name| !name.is_empty() && !name.contains(['/', '.']))
     };
     paths.filter(ours).map(str::to_owned).collect()
@@ -257,6 +259,6 @@ mod tests {
             volume("/home"),
             {"spec": {"csi": {}}},
         ]});
-        assert_eq!(volume_folders(&list.to_string()), ["/tmp/hostpath_pv/a-b"]);
+        assert_eq!(volume_directories(&list.to_string()), ["/tmp/hostpath_pv/a-b"]);
     }
 }

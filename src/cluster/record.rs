@@ -11,7 +11,7 @@ use super::{Cluster, process, ready};
 /// What the starter of a cluster wrote down once it was ready.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct ClusterRecord {
     /// The URL of the API server.
     pub server: String,
     /// The file for `KUBECONFIG`.
@@ -39,10 +39,10 @@ pub struct Versions {
     pub kwok: String,
 }
 
-impl Record {
+impl ClusterRecord {
     /// Writes the record: the cluster is now one that was ready.
     pub(super) fn write(&self, cluster: &Cluster) -> Result<()> {
-        let part = tempfile::NamedTempFile::new_in(&cluster.folder)?;
+        let part = tempfile::NamedTempFile::new_in(&cluster.directory)?;
         serde_json::to_writer_pretty(&part, self)?;
         part.persist(file(cluster)).context("cannot write the cluster's record")?;
         Ok(())
@@ -55,38 +55,40 @@ impl Record {
 }
 
 fn file(cluster: &Cluster) -> PathBuf {
-    cluster.folder.join("cluster.json")
+    cluster.directory.join("cluster.json")
 }
 
 /// What a cluster is like.
 #[derive(Debug)]
-pub enum State {
+pub enum ClusterState {
     /// Nothing of it runs.
     Stopped,
     /// All of it runs, and its API server says that it is ready.
-    Running(Record),
+    Running(ClusterRecord),
     /// Something is left of it that does not work; why.
     Broken(String),
 }
 
-impl State {
+impl ClusterState {
     pub(super) fn of(cluster: &Cluster) -> Self {
-        let Some(record) = Record::read(cluster) else {
+        let Some(record) = ClusterRecord::read(cluster) else {
             return match process::components(&cluster.bin()).len() {
-                0 => State::Stopped,
-                n => State::Broken(format!("{n} processes of a start that did not finish run")),
+                0 => ClusterState::Stopped,
+                n => ClusterState::Broken(format!(
+                    "{n} processes of a start that did not finish run"
+                )),
             };
         };
         let absent = cluster.absent();
         if absent.len() == super::COMPONENTS.len() {
-            return State::Broken("none of its processes runs any more".to_owned());
+            return ClusterState::Broken("none of its processes runs any more".to_owned());
         }
         if !absent.is_empty() {
-            return State::Broken(format!("it lacks {}", absent.join(", ")));
+            return ClusterState::Broken(format!("it lacks {}", absent.join(", ")));
         }
         match ready::raw(cluster, &record.kubectl, "/readyz", || Ok(())) {
-            Ok(Some(_)) => State::Running(record),
-            _ => State::Broken("its API server is not ready".to_owned()),
+            Ok(Some(_)) => ClusterState::Running(record),
+            _ => ClusterState::Broken("its API server is not ready".to_owned()),
         }
     }
 }

@@ -10,17 +10,17 @@ use std::process::{Command, ExitStatus};
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::binaries::path_folders;
+use super::binaries::path_directories;
 use super::lock::Lock;
-use super::record::{Record, State};
+use super::record::{ClusterRecord, ClusterState};
 use super::signals::Signals;
 use super::{Cluster, start};
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// A command to run on a cluster.
 #[derive(Debug)]
-pub struct Request {
+pub struct RunRequest {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Whether a cluster that does not run is started.
@@ -39,11 +39,11 @@ impl Cluster {
     /// command is stopped when the last command on it ends.
     ///
     /// # Errors
-    /// A [`Refusal`] when the cluster does not run and is not to be started, or does not start.
-    pub fn run(&self, ui: Ui, signals: &Signals, request: &Request) -> Result<u8> {
+    /// A [`UserError`] when the cluster does not run and is not to be started, or does not start.
+    pub fn run(&self, ui: Ui, signals: &Signals, request: &RunRequest) -> Result<u8> {
         let lock = self.lock(ui, || signals.check())?;
         let record = match self.state() {
-            State::Running(record) => record,
+            ClusterState::Running(record) => record,
             _ if request.start => start::start(self, ui, signals, request.nodes, true)?,
             _ => return Err(self.not_running().into()),
         };
@@ -57,15 +57,15 @@ impl Cluster {
     }
 
     /// The refusal of what needs a running cluster.
-    fn not_running(&self) -> Refusal {
-        Refusal::failure(format!("cluster `{}` is not running", self.name()))
-            .hint(self.start_hint())
+    fn not_running(&self) -> UserError {
+        UserError::failure(format!("cluster `{}` is not running", self.name()))
+            .with_hint(self.start_hint())
     }
 
     /// Stops the cluster if it is to end with its last user, and there is none left.
     fn leave(&self, ui: Ui) -> Result<()> {
         let _lock = self.lock(ui, || Ok(()))?;
-        let unwanted = Record::read(self).is_none_or(|record| record.stop_when_unused);
+        let unwanted = ClusterRecord::read(self).is_none_or(|record| record.stop_when_unused);
         if unwanted && Lock::try_exclusive(&self.users_file())?.is_some() {
             self.remove()?;
             ui.status("Stopped", format!("cluster `{}`", self.name()));
@@ -78,11 +78,11 @@ fn execute(
     cluster: &Cluster,
     ui: Ui,
     signals: &Signals,
-    record: &Record,
+    record: &ClusterRecord,
     words: &[OsString],
 ) -> Result<u8> {
     let [program, args @ ..] = words else {
-        return Err(Refusal::usage("there is no command to run").into());
+        return Err(UserError::usage("there is no command to run").into());
     };
     let mut command = Command::new(program);
     command.args(args).env("KUBECONFIG", &record.kubeconfig).env("OPCTL_CLUSTER", cluster.name());
@@ -117,12 +117,12 @@ fn execute(
 
 /// `PATH` with kubectl's folder at its end, when there is no kubectl on it.
 fn path_with(kubectl: &Path) -> Option<OsString> {
-    let mut folders = path_folders();
-    if folders.iter().any(|folder| folder.join("kubectl").is_file()) {
+    let mut directories = path_directories();
+    if directories.iter().any(|directory| directory.join("kubectl").is_file()) {
         return None;
     }
-    folders.push(kubectl.parent()?.to_owned());
-    env::join_paths(folders).ok()
+    directories.push(kubectl.parent()?.to_owned());
+    env::join_paths(directories).ok()
 }
 
 /// What a shell makes of a status.

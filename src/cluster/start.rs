@@ -12,15 +12,15 @@ use super::binaries::{self, Binaries, Tool};
 use super::config::{self, Ports};
 use super::exec::{self, tail};
 use super::lock::Lock;
-use super::ready::{self, Watch};
-use super::record::{Record, State, Versions};
+use super::ready::{self, StartupMonitor};
+use super::record::{ClusterRecord, ClusterState, Versions};
 use super::signals::{Interrupted, Signals};
 use super::{COMPONENTS, Cluster, duration};
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// How often a start is tried while another program takes one of the chosen ports.
-const ATTEMPTS: u8 = 3;
+const MAX_ATTEMPTS: u8 = 3;
 
 /// Starts the cluster anew. The caller holds its lock and knows that it does not work.
 pub(super) fn start(
@@ -29,15 +29,15 @@ pub(super) fn start(
     signals: &Signals,
     nodes: u16,
     stop_when_unused: bool,
-) -> Result<Record> {
+) -> Result<ClusterRecord> {
     let binaries = binaries::resolve(ui, signals)?;
-    if let State::Broken(why) = cluster.state() {
+    if let ClusterState::Broken(why) = cluster.state() {
         ui.attention("Clearing", format!("what is left of cluster `{}`: {why}", cluster.name()));
     }
     cluster.clear()?;
 
     // Two starts at once could choose the same ports.
-    let lock = cluster.folder.with_file_name(".ports");
+    let lock = cluster.directory.with_file_name(".ports");
     let _lock = Lock::exclusive(&lock, || signals.check())?;
     ui.status("Starting", format!("cluster `{}`", cluster.name()));
     let begin = Instant::now();
@@ -49,7 +49,7 @@ pub(super) fn start(
                 ui.note("kwok plays its nodes: pods become Running though no container runs");
                 return Ok(record);
             }
-            Err(_) if attempt < ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
+            Err(_) if attempt < MAX_ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
             // The logs of a failure stay until the next start; what the user broke off goes.
             Err(error) if error.is::<Interrupted>() => {
                 cluster.clear()?;
@@ -70,22 +70,22 @@ fn create(
     binaries: &Binaries,
     nodes: u16,
     stop_when_unused: bool,
-) -> Result<Record> {
+) -> Result<ClusterRecord> {
     let ports = Ports::free()?;
-    let policy = cluster.folder.join("audit-policy.yaml");
+    let policy = cluster.directory.join("audit-policy.yaml");
     fs::write(&policy, config::AUDIT_POLICY)?;
     fs::write(cluster.kwokctl_config(), config::kwokctl(binaries, &ports, &policy)?)?;
 
     let downloads = !binaries.missing().is_empty();
-    let watch = Watch::new(cluster, signals, downloads);
+    let monitor = StartupMonitor::new(cluster, signals, downloads);
     let run = |action: &[&str]| -> Result<()> {
-        let outcome = watch.run(kwokctl(cluster, binaries, action)?, "kube-apiserver")?;
+        let outcome = monitor.run(kwokctl(cluster, binaries, action)?, "kube-apiserver")?;
         if outcome.status.success() {
             return Ok(());
         }
-        let refusal = Refusal::failure(format!("kwokctl failed:\n{}", tail(&outcome.output, 8)));
+        let error = UserError::failure(format!("kwokctl failed:\n{}", tail(&outcome.output, 8)));
         let no_go = "install Go if kwokctl cannot download programs here: opctl then builds them";
-        Err(if downloads { refusal.hint(no_go) } else { refusal }.into())
+        Err(if downloads { error.with_hint(no_go) } else { error }.into())
     };
     let kubeconfig = cluster.kubeconfig();
     let kubeconfig_text = kubeconfig.to_str().context("the state folder's path is not UTF-8")?;
@@ -100,12 +100,12 @@ fn create(
         kubeconfig_text,
     ])?;
     let kubectl = kubectl(cluster, binaries)?;
-    watch.served(&kubectl)?;
+    monitor.served(&kubectl)?;
     ready::make_storage_class(cluster, &kubectl, signals)?;
     run(&["scale", "node", "--replicas", &nodes.to_string()])?;
-    watch.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
+    monitor.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
 
-    let record = Record {
+    let record = ClusterRecord {
         server: config::server(&ports),
         kubeconfig,
         audit_log: cluster.log("audit"),

@@ -11,10 +11,9 @@ mod types;
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use crate::error::Refusal;
-use crate::project::ApiRequest;
-use crate::project::{Foreign, Origin};
-pub use object::{Least, least};
+use crate::error::UserError;
+use crate::project::{ApiRequest, ExternalType, Gvk, Origin};
+pub use object::{MinimalObject, minimal_object};
 use schema::Schema;
 
 /// One version of somebody else's kind.
@@ -37,7 +36,7 @@ pub struct Crd {
 
 /// What is asked for of a file with several.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Choice<'a> {
+pub struct CrdSelector<'a> {
     /// The group, with or without what it ends with.
     pub group: Option<&'a str>,
     /// The version; by default the one that is stored.
@@ -47,35 +46,35 @@ pub struct Choice<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Manifest {
-    spec: Spec,
+struct CrdManifest {
+    spec: CrdSpec,
 }
 
 #[derive(Debug, Deserialize)]
-struct Spec {
+struct CrdSpec {
     group: String,
-    names: Names,
+    names: CrdNames,
     scope: String,
-    versions: Vec<Version>,
+    versions: Vec<CrdVersion>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Names {
+struct CrdNames {
     kind: String,
     plural: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Version {
+struct CrdVersion {
     name: String,
     served: bool,
     storage: bool,
     #[serde(default)]
-    schema: Validation,
+    schema: CrdValidation,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Validation {
+struct CrdValidation {
     #[serde(rename = "openAPIV3Schema", default)]
     schema: Schema,
 }
@@ -84,42 +83,44 @@ impl Crd {
     /// Reads a CRD from a text with one or several manifests, of which others than CRDs do not count.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no CRD in it, none or more than one that is asked for, or no such
+    /// A [`UserError`] if there is no CRD in it, none or more than one that is asked for, or no such
     /// version that is served.
-    pub fn read(file: &str, text: &str, choice: Choice<'_>) -> Result<Self, Refusal> {
-        let refuse = |what: String| Refusal::usage(format!("`--crd` is `{file}`: {what}"));
+    pub fn read(file: &str, text: &str, selector: CrdSelector<'_>) -> Result<Self, UserError> {
+        let refuse = |what: String| UserError::usage(format!("`--crd` is `{file}`: {what}"));
         let all = manifests(text).map_err(refuse)?;
         if all.is_empty() {
             return Err(refuse("there is no CustomResourceDefinition in it".to_owned())
-                .hint("get one with `kubectl get crd NAME -o yaml`"));
+                .with_hint("get one with `kubectl get crd NAME -o yaml`"));
         }
-        let is_meant = |(_, Manifest { spec }): &&(String, Manifest)| {
-            choice.kind.is_none_or(|kind| kind == spec.names.kind)
-                && choice.group.is_none_or(|group| {
+        let is_meant = |(_, CrdManifest { spec }): &&(String, CrdManifest)| {
+            selector.kind.is_none_or(|kind| kind == spec.names.kind)
+                && selector.group.is_none_or(|group| {
                     group == spec.group || spec.group.split('.').next() == Some(group)
                 })
         };
-        let (text, Manifest { spec }) = match *all.iter().filter(is_meant).collect::<Vec<_>>() {
+        let (text, CrdManifest { spec }) = match *all.iter().filter(is_meant).collect::<Vec<_>>() {
             [one] => one,
             [] => {
                 return Err(refuse("it defines no kind that is asked for".to_owned())
-                    .hint(format!("it defines {}", titles(&all))));
+                    .with_hint(format!("it defines {}", titles(&all))));
             }
             _ => {
-                return Err(refuse("it defines several kinds".to_owned())
-                    .hint(format!("choose one with `--kind` and `--group`: {}", titles(&all))));
+                return Err(refuse("it defines several kinds".to_owned()).with_hint(format!(
+                    "choose one with `--kind` and `--group`: {}",
+                    titles(&all)
+                )));
             }
         };
-        let is_version = |version: &&Version| match choice.version {
+        let is_version = |version: &&CrdVersion| match selector.version {
             Some(name) => version.name == name && version.served,
             None => version.storage,
         };
         let Some(version) = spec.versions.iter().find(is_version) else {
             let served = spec.versions.iter().filter(|version| version.served);
             let served: Vec<&str> = served.map(|version| version.name.as_str()).collect();
-            let wanted = choice.version.unwrap_or("that is stored");
+            let wanted = selector.version.unwrap_or("that is stored");
             return Err(refuse(format!("{} has no version {wanted}", spec.names.kind))
-                .hint(format!("it is served as {}", served.join(", "))));
+                .with_hint(format!("it is served as {}", served.join(", "))));
         };
         Ok(Self {
             group: spec.group.clone(),
@@ -136,11 +137,9 @@ impl Crd {
     pub fn request(&self, request: ApiRequest) -> ApiRequest {
         let (group, domain) = self.group.split_once('.').unwrap_or((&self.group, ""));
         ApiRequest {
-            group: group.to_owned(),
-            version: self.version.clone(),
-            kind: self.kind.clone(),
-            foreign: Some(Foreign {
-                origin: Origin::External,
+            gvk: Gvk::new(group, &self.version, &self.kind),
+            external: Some(ExternalType {
+                origin: Origin::Crd,
                 domain: domain.to_owned(),
                 plural: self.plural.clone(),
                 namespaced: self.namespaced,
@@ -151,14 +150,15 @@ impl Crd {
 }
 
 /// `cert-manager.io Certificate, ...`, in the order of the file.
-fn titles(all: &[(String, Manifest)]) -> String {
-    let title =
-        |(_, Manifest { spec }): &(String, Manifest)| format!("{} {}", spec.group, spec.names.kind);
+fn titles(all: &[(String, CrdManifest)]) -> String {
+    let title = |(_, CrdManifest { spec }): &(String, CrdManifest)| {
+        format!("{} {}", spec.group, spec.names.kind)
+    };
     all.iter().map(title).collect::<Vec<_>>().join(", ")
 }
 
 /// The CRDs of a text, each with its own part of it.
-fn manifests(text: &str) -> Result<Vec<(String, Manifest)>, String> {
+fn manifests(text: &str) -> Result<Vec<(String, CrdManifest)>, String> {
     let mut all = Vec::new();
     for text in documents(text) {
         let value: Value = serde_yaml::from_str(&text).map_err(|error| error.to_string())?;
@@ -178,7 +178,7 @@ fn manifests(text: &str) -> Result<Vec<(String, Manifest)>, String> {
 }
 
 /// A manifest, if it is that of a CRD.
-fn manifest(value: &Value) -> Option<Result<Manifest, String>> {
+fn manifest(value: &Value) -> Option<Result<CrdManifest, String>> {
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     match (field("apiVersion"), field("kind")) {
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => {

@@ -7,7 +7,7 @@ use super::schema::{Additional, Schema};
 
 /// An object that has what it has to have.
 #[derive(Debug, Default)]
-pub struct Least {
+pub struct MinimalObject {
     /// Its fields, besides those that all objects have.
     pub fields: Mapping,
     /// Those of them that have to match a pattern, for which nothing could be made up.
@@ -16,19 +16,19 @@ pub struct Least {
 
 /// The least object of the kind that its schema takes, as far as it is no matter of patterns and of
 /// rules.
-pub fn least(crd: &Crd) -> Least {
+pub fn minimal_object(crd: &Crd) -> MinimalObject {
     let mut root = crd.schema.clone();
     // One without a spec would hardly be worth a test.
     root.required.push("spec".to_owned());
     for own in ["apiVersion", "kind", "metadata"] {
         root.properties.remove(own);
     }
-    let mut least = Least::default();
+    let mut least = MinimalObject::default();
     least.fields = least.object(&root, "");
     least
 }
 
-impl Least {
+impl MinimalObject {
     fn object(&mut self, schema: &Schema, path: &str) -> Mapping {
         let required = schema.properties.iter().filter(|(name, _)| schema.is_required(name));
         let value = |(name, field): (&String, &Schema)| {

@@ -2,46 +2,83 @@
 
 use serde_yaml::Mapping;
 
-use super::names::{self, Invalid};
+use super::names::{self, InvalidValue};
 use super::options::RecipeOptions;
 use super::version::ApiVersion;
-use super::{Api, Choice, Foreign, Project, Resource, plural};
-use crate::error::Refusal;
+use super::{Api, ExternalType, Gvk, Project, RecipeChoice, Resource, plural};
+use crate::error::UserError;
 
-/// What a user asks of `create api`.
-#[derive(Debug, Clone)]
+/// A request to add an API, its controller, or both to a project. Nothing in it is checked.
+#[derive(Debug, Clone, Default)]
 pub struct ApiRequest {
-    /// The API group without the domain.
-    pub group: String,
-    /// The version.
-    pub version: String,
-    /// The kind.
-    pub kind: String,
+    /// The requested type.
+    pub gvk: Gvk,
     /// The plural, if not the default one.
     pub plural: Option<String>,
-    /// Whether objects live in namespaces; by default as in the kind's other versions, else yes.
+    /// Whether the resource is namespaced; by default as in the kind's other versions, else yes.
     pub namespaced: Option<bool>,
-    /// Whether an existing API is no error.
+    /// Whether an API that exists is created again instead of being an error.
     pub force: bool,
-    /// What is known of the kind, if it is not to be the project's own.
-    pub foreign: Option<Foreign>,
+    /// The type's definition, if the project does not define the type itself.
+    pub external: Option<ExternalType>,
 }
 
-/// A request that was checked against a project: what is left are the user's choices.
+/// An [`ApiRequest`] that passed every check against a project. The public fields are the choices
+/// that remain; [`Project::check_api`] sets their defaults.
 #[derive(Debug, Clone)]
-pub struct NewApi {
+pub struct CheckedApi {
+    pub(super) request: ApiRequest,
     pub(super) resource: Resource,
     pub(super) exists: bool,
     pub(super) has_controller: bool,
+    /// Whether to create the API. By default it is created, unless the type is external.
+    pub create_resource: bool,
+    /// Whether to create the controller. By default it is created.
+    pub create_controller: bool,
+    /// The recipe. By default the one that the API has, else the empty one.
+    pub recipe: String,
+    /// The options of the recipe. By default those that the API has.
+    pub options: RecipeOptions,
+}
+
+impl CheckedApi {
+    /// The request that was checked.
+    pub fn request(&self) -> &ApiRequest {
+        &self.request
+    }
+
+    /// The type of the request.
+    pub fn gvk(&self) -> &Gvk {
+        &self.request.gvk
+    }
+
+    /// Whether the kind had a controller before the request, in this version or another.
+    pub fn has_controller(&self) -> bool {
+        self.has_controller
+    }
+
+    /// Whether the API existed before the request.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// The resource as the model will hold it, except for the controller.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
 }
 
 impl Project {
-    /// Checks everything that does not depend on further answers.
-    pub fn check_api(&self, request: &ApiRequest) -> Result<NewApi, Refusal> {
-        if let Some(foreign) = &request.foreign {
-            return self.check_foreign(request, foreign);
+    /// Checks everything in a request that does not depend on further choices.
+    ///
+    /// # Errors
+    /// If a name is invalid, if the API conflicts with another one of the project, or if the request
+    /// contradicts the type's definition.
+    pub fn check_api(&self, request: ApiRequest) -> Result<CheckedApi, UserError> {
+        if let Some(external) = request.external.clone() {
+            return self.check_external(request, &external);
         }
-        let ApiRequest { group, version, kind, .. } = request;
+        let Gvk { group, version, kind } = &request.gvk;
         refuse_flag("--group", group, names::group(group))?;
         refuse_flag("--group", group, names::api_group(group, &self.domain))?;
         refuse_flag("--version", version, ApiVersion::parse(version).map(drop))?;
@@ -50,83 +87,93 @@ impl Project {
             refuse_flag("--plural", plural, names::plural(plural))?;
         }
 
-        if let Some(foreign) = self.versions(group, kind).find(|r| r.is_foreign()) {
-            return Err(Refusal::failure(format!(
+        if let Some(external) = self.versions(group, kind).find(|r| r.is_external_or_core()) {
+            return Err(UserError::failure(format!(
                 "{} is somebody else's kind that this project knows already",
-                foreign.title()
+                external.gvk()
             ))
-            .hint("use another group or another kind"));
+            .with_hint("use another group or another kind"));
         }
         let sibling = self.versions(group, kind).find(|r| r.api.is_some());
-        let plural = self.plural_of(request, sibling)?;
-        let namespaced = self.scope_of(request, sibling)?;
-        let existing = self.versions(group, kind).find(|r| &r.version == version);
-        let resource = Resource {
-            api: Some(Api { crd_version: "v1".to_owned(), namespaced, unknown: Mapping::new() }),
-            controller: false,
-            core: false,
-            domain: self.domain.clone(),
-            external: false,
-            group: group.clone(),
-            kind: kind.clone(),
-            namespaced: false,
-            plural: (plural != plural::regular(kind)).then_some(plural),
-            version: version.clone(),
-            unknown: Mapping::new(),
-        };
-        let checked = NewApi {
-            exists: existing.is_some_and(|r| r.api.is_some()),
-            has_controller: self.versions(group, kind).any(|r| r.controller),
-            resource: match existing.cloned() {
-                Some(existing) => Resource { api: existing.api.or(resource.api), ..existing },
-                None => resource,
+        let plural = self.plural_of(&request, sibling)?;
+        let namespaced = self.scope_of(&request, sibling)?;
+        let existing = self.resource(&request.gvk);
+        let api = Api { crd_version: "v1".to_owned(), namespaced, unknown: Mapping::new() };
+        let resource = match existing.cloned() {
+            Some(existing) => Resource { api: existing.api.or(Some(api)), ..existing },
+            None => Resource {
+                api: Some(api),
+                controller: false,
+                core: false,
+                domain: self.domain.clone(),
+                external: false,
+                group: group.clone(),
+                kind: kind.clone(),
+                namespaced: false,
+                plural: (plural != plural::regular(kind)).then_some(plural),
+                version: version.clone(),
+                unknown: Mapping::new(),
             },
         };
         if existing.is_none() {
-            let mut with = self.clone();
-            with.resources.push(checked.resource.clone());
-            with.check_claims()?;
+            let mut project = self.clone();
+            project.resources.push(resource.clone());
+            project.check_claims()?;
         }
-        Ok(checked)
+        let has_controller = self.versions(group, kind).any(|r| r.controller);
+        Ok(CheckedApi {
+            exists: existing.is_some_and(|r| r.api.is_some()),
+            has_controller,
+            create_resource: true,
+            create_controller: true,
+            recipe: self.recipe(&resource).to_owned(),
+            options: self.options(&resource).cloned().unwrap_or_default(),
+            resource,
+            request,
+        })
     }
 
     fn plural_of(
         &self,
         request: &ApiRequest,
         sibling: Option<&Resource>,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, UserError> {
         match (&request.plural, sibling) {
             (Some(plural), Some(sibling)) if *plural != sibling.plural() => {
-                Err(Refusal::usage(format!("`--plural` is `{plural}`: all versions of a kind share one plural, {} has `{}`", sibling.title(), sibling.plural()))
-                    .hint("leave out `--plural`"))
+                Err(UserError::usage(format!("`--plural` is `{plural}`: all versions of a kind share one plural, {} has `{}`", sibling.gvk(), sibling.plural()))
+                    .with_hint("leave out `--plural`"))
             }
             (_, Some(sibling)) => Ok(sibling.plural()),
             (Some(plural), None) => Ok(plural.clone()),
             (None, None) => {
-                let plural = plural::default(&request.kind);
+                let plural = plural::default(&request.gvk.kind);
                 match names::plural(&plural) {
                     Ok(()) => Ok(plural),
-                    Err(invalid) => Err(Refusal::usage(format!("the plural of `{}` would be `{plural}`: {}", request.kind, invalid.why))
-                        .hint("name another one with `--plural`")),
+                    Err(invalid) => Err(UserError::usage(format!("the plural of `{}` would be `{plural}`: {}", request.gvk.kind, invalid.reason))
+                        .with_hint("name another one with `--plural`")),
                 }
             }
         }
     }
 
-    fn scope_of(&self, request: &ApiRequest, sibling: Option<&Resource>) -> Result<bool, Refusal> {
+    fn scope_of(
+        &self,
+        request: &ApiRequest,
+        sibling: Option<&Resource>,
+    ) -> Result<bool, UserError> {
         let namespaced = match (request.namespaced, sibling.map(Resource::namespaced)) {
             (Some(asked), Some(other)) if asked != other => {
-                return Err(Refusal::usage(format!("`--namespaced` is `{asked}`: all versions of a kind share one scope, its other versions have `{other}`"))
-                    .hint("leave out `--namespaced`"));
+                return Err(UserError::usage(format!("`--namespaced` is `{asked}`: all versions of a kind share one scope, its other versions have `{other}`"))
+                    .with_hint("leave out `--namespaced`"));
             }
             (asked, other) => asked.or(other).unwrap_or(true),
         };
         if self.namespaced && !namespaced {
-            return Err(Refusal::usage(
+            return Err(UserError::usage(
                 "`--namespaced` is `false`: the operator of a namespaced project may only read its own namespace and cannot \
                  see objects of a cluster-scoped kind",
             )
-            .hint("leave out `--namespaced=false`"));
+            .with_hint("leave out `--namespaced=false`"));
         }
         Ok(namespaced)
     }
@@ -135,44 +182,41 @@ impl Project {
     ///
     /// # Errors
     /// If the API exists and the request was not forced, or if there is nothing to create.
-    pub fn with_api(
-        &self,
-        new: &NewApi,
-        request: &ApiRequest,
-        answers: &Answers,
-    ) -> Result<Self, Refusal> {
-        if request.foreign.is_some() {
-            return self.with_foreign(new, request, answers);
+    pub fn with_api(&self, api: &CheckedApi) -> Result<Self, UserError> {
+        if api.request.external.is_some() {
+            return self.with_external(api);
         }
-        let title = new.resource.title();
-        if !answers.resource && !answers.controller {
-            return Err(Refusal::usage(
+        let gvk = api.gvk();
+        let force = api.request.force;
+        if !api.create_resource && !api.create_controller {
+            return Err(UserError::usage(
                 "`--resource` and `--controller` are both `false`: there is nothing to create",
             ));
         }
-        if !answers.resource && !new.exists {
-            return Err(Refusal::usage(format!(
-                "`--resource` is `false`, but {title} is no API of this project"
+        if !api.create_resource && !api.exists {
+            return Err(UserError::usage(format!(
+                "`--resource` is `false`, but {gvk} is no API of this project"
             ))
-            .hint("leave out `--resource=false`, or give the CRD of somebody else's kind with `--crd FILE`"));
+            .with_hint("leave out `--resource=false`, or give the CRD of somebody else's kind with `--crd FILE`"));
         }
-        let adds_controller = answers.controller && !new.has_controller;
-        if answers.resource && new.exists && !request.force {
-            let refusal = Refusal::failure(format!("the API {title} exists already"));
-            return Err(match adds_controller {
-                true => refusal.hint("add its controller alone with `--resource=false`, or write its files again with `--force`"),
-                false => refusal.hint("`--force` writes its files again, over your edits"),
-            });
+        let adds_controller = api.create_controller && !api.has_controller;
+        if api.create_resource && api.exists && !force {
+            let error = UserError::failure(format!("the API {gvk} exists already"));
+            return Err(error.with_hint(if adds_controller {
+                "add its controller alone with `--resource=false`, or write its files again with `--force`"
+            } else {
+                "`--force` writes its files again, over your edits"
+            }));
         }
-        if !answers.resource && !adds_controller && !request.force {
-            return Err(has_controller(&title));
+        if !api.create_resource && !adds_controller && !force {
+            return Err(controller_exists(gvk));
         }
 
         let mut project = self.clone();
-        let mut resource = new.resource.clone();
+        let mut resource = api.resource.clone();
         resource.controller |= adds_controller;
-        project.choose(&resource, request, answers)?;
-        match project.resources.iter_mut().find(|r| r.is(&resource)) {
+        project.set_recipe(api)?;
+        match project.resources.iter_mut().find(|r| r.is_same_version(&resource)) {
             Some(existing) => *existing = resource,
             None => project.resources.push(resource),
         }
@@ -180,100 +224,67 @@ impl Project {
         Ok(project)
     }
 
-    /// Notes the recipe of a resource and what is told to it. Only `--force` changes them.
-    fn choose(
-        &mut self,
-        resource: &Resource,
-        request: &ApiRequest,
-        answers: &Answers,
-    ) -> Result<(), Refusal> {
-        let choices = &mut self.plugins.own.resources;
-        match choices.iter_mut().find(|choice| choice.is_of(resource)) {
-            None => choices.push(Choice {
+    /// Records the recipe of a resource and its options. Only `--force` changes recorded ones.
+    fn set_recipe(&mut self, api: &CheckedApi) -> Result<(), UserError> {
+        let resource = &api.resource;
+        let choices = &mut self.plugins.opctl.resources;
+        match choices.iter_mut().find(|choice| choice.is_for(resource)) {
+            None => choices.push(RecipeChoice {
                 domain: resource.domain.clone(),
                 group: resource.group.clone(),
                 kind: resource.kind.clone(),
-                options: answers.options.clone(),
-                recipe: answers.recipe.clone(),
+                options: api.options.clone(),
+                recipe: api.recipe.clone(),
                 version: resource.version.clone(),
                 unknown: Mapping::new(),
             }),
-            Some(choice)
-                if (&choice.recipe, &choice.options) == (&answers.recipe, &answers.options) => {}
-            Some(choice) if request.force => {
-                choice.recipe.clone_from(&answers.recipe);
-                choice.options = answers.options.clone();
+            Some(choice) if (&choice.recipe, &choice.options) == (&api.recipe, &api.options) => {}
+            Some(choice) if api.request.force => {
+                choice.recipe.clone_from(&api.recipe);
+                choice.options = api.options.clone();
             }
             Some(choice) => {
-                let made_with = if choice.recipe == answers.recipe {
+                let made_with = if choice.recipe == api.recipe {
                     "other options".to_owned()
                 } else {
                     format!("the recipe `{}`", choice.recipe)
                 };
-                let title = resource.title();
-                return Err(Refusal::failure(format!("the API {title} was made with {made_with}"))
-                .hint("leave out `--recipe` and its options, or write all its files again with `--force`"));
+                return Err(UserError::failure(format!(
+                    "the API {} was made with {made_with}",
+                    api.gvk()
+                ))
+                .with_hint("leave out `--recipe` and its options, or write all its files again with `--force`"));
             }
         }
         Ok(())
     }
 
     /// The model without one version of a kind.
-    pub fn without_api(&self, request: &ApiRequest) -> Self {
+    pub fn without_api(&self, gvk: &Gvk) -> Self {
         let mut project = self.clone();
-        project.resources.retain(|r| {
-            (&r.group, &r.kind, &r.version) != (&request.group, &request.kind, &request.version)
-        });
-        project.plugins.own.resources.retain(|c| {
-            (&c.group, &c.kind, &c.version) != (&request.group, &request.kind, &request.version)
-        });
+        project.resources.retain(|r| r.gvk() != *gvk);
+        project.plugins.opctl.resources.retain(|choice| choice.gvk() != *gvk);
         project.normalise();
         project
     }
 }
 
-pub(super) fn has_controller(title: &str) -> Refusal {
-    Refusal::failure(format!("the controller of {title} exists already"))
-        .hint("`--force` writes its files again, over your edits")
-}
-
-/// What is left to choose once a request was checked.
-#[derive(Debug, Clone)]
-pub struct Answers {
-    /// Create the API.
-    pub resource: bool,
-    /// Create the controller.
-    pub controller: bool,
-    /// The recipe of a new API.
-    pub recipe: String,
-    /// What is told to the recipe.
-    pub options: RecipeOptions,
-}
-
-impl NewApi {
-    /// Whether the kind has a controller, through this version or another.
-    pub fn has_controller(&self) -> bool {
-        self.has_controller
-    }
-
-    /// Whether the API exists.
-    pub fn exists(&self) -> bool {
-        self.exists
-    }
-
-    /// The resource as it would be.
-    pub fn resource(&self) -> &Resource {
-        &self.resource
-    }
+pub(super) fn controller_exists(gvk: &Gvk) -> UserError {
+    UserError::failure(format!("the controller of {gvk} exists already"))
+        .with_hint("`--force` writes its files again, over your edits")
 }
 
 /// Turns a reason into an error that names the flag.
-pub fn refuse_flag(flag: &str, value: &str, result: Result<(), Invalid>) -> Result<(), Refusal> {
+pub fn refuse_flag(
+    flag: &str,
+    value: &str,
+    result: Result<(), InvalidValue>,
+) -> Result<(), UserError> {
     result.map_err(|invalid| {
-        let refusal = Refusal::usage(format!("`{flag}` is `{value}`: {}", invalid.why));
-        match invalid.instead {
-            Some(instead) => refusal.hint(format!("use `{flag} {instead}`")),
-            None => refusal,
+        let error = UserError::usage(format!("`{flag}` is `{value}`: {}", invalid.reason));
+        match invalid.suggestion {
+            Some(suggestion) => error.with_hint(format!("use `{flag} {suggestion}`")),
+            None => error,
         }
     })
 }

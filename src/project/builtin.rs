@@ -5,19 +5,20 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_yaml::Mapping;
 
-use crate::error::Refusal;
+use super::Gvk;
+use crate::error::UserError;
 
 /// Kubernetes' own API group without a name.
 pub const CORE: &str = "core";
 
-static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
+static GROUPS: LazyLock<Vec<CoreGroup>> = LazyLock::new(|| {
     serde_yaml::from_str(include_str!("builtin.yaml")).unwrap_or_else(|error| panic!("{error}"))
 });
 
 /// One version of an API group of Kubernetes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
+pub struct CoreGroup {
     /// The name that it has in `PROJECT`.
     pub group: String,
     /// What its API group ends with beside it; often nothing.
@@ -27,13 +28,13 @@ pub struct Group {
     pub version: String,
     /// Where k8s-openapi has its types.
     pub module: String,
-    kinds: Vec<Kind>,
+    kinds: Vec<CoreKind>,
 }
 
 /// A kind of a group.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kind {
+pub struct CoreKind {
     /// The kind.
     pub kind: String,
     /// The plural.
@@ -48,13 +49,13 @@ pub struct Kind {
 }
 
 /// Every kind with its group.
-pub fn all() -> impl Iterator<Item = (&'static Group, &'static Kind)> {
+pub fn all() -> impl Iterator<Item = (&'static CoreGroup, &'static CoreKind)> {
     GROUPS.iter().flat_map(|group| group.kinds.iter().map(move |kind| (group, kind)))
 }
 
 /// The group of this name, which may be that of the API group: `networking` or `networking.k8s.io`.
 pub fn group(name: &str) -> Option<&'static str> {
-    let is_named = |group: &&Group| {
+    let is_named = |group: &&CoreGroup| {
         let full = !group.domain.is_empty() && name == format!("{}.{}", group.group, group.domain);
         full || name == group.group
     };
@@ -64,27 +65,24 @@ pub fn group(name: &str) -> Option<&'static str> {
 /// A kind of a group that [`group`] knows.
 ///
 /// # Errors
-/// A [`Refusal`] that tells the kinds that there are.
-pub fn find(
-    group: &str,
-    version: &str,
-    kind: &str,
-) -> Result<(&'static Group, &'static Kind), Refusal> {
-    let is_it =
-        |(g, k): &(&Group, &Kind)| g.group == group && g.version == version && k.kind == kind;
-    all().find(is_it).ok_or_else(|| {
-        let refusal = Refusal::usage(format!(
-            "Kubernetes has no kind {group}/{version} {kind} that a controller could watch"
-        ));
+/// A [`UserError`] that tells the kinds that there are.
+pub fn find(gvk: &Gvk) -> Result<(&'static CoreGroup, &'static CoreKind), UserError> {
+    let Gvk { group, version, kind } = gvk;
+    let matches = |(g, k): &(&CoreGroup, &CoreKind)| {
+        g.group == *group && g.version == *version && k.kind == *kind
+    };
+    all().find(matches).ok_or_else(|| {
+        let error =
+            UserError::usage(format!("Kubernetes has no kind {gvk} that a controller could watch"));
         match all().filter(|(_, k)| k.kind.eq_ignore_ascii_case(kind)).collect::<Vec<_>>() {
             others if others.is_empty() => {
-                refusal.hint(format!("the group `{group}` has {}", kinds_of(group)))
+                error.with_hint(format!("the group `{group}` has {}", kinds_of(group)))
             }
             others => {
                 let flags = others.iter().map(|(g, k)| {
                     format!("`--group {} --version {} --kind {}`", g.group, g.version, k.kind)
                 });
-                refusal.hint(format!("use {}", flags.collect::<Vec<_>>().join(" or ")))
+                error.with_hint(format!("use {}", flags.collect::<Vec<_>>().join(" or ")))
             }
         }
     })
@@ -119,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_there_is_refused_with_those_that_are() {
-        assert!(find("apps", "v1", "Deployment").is_ok());
+        assert!(find(&Gvk::new("apps", "v1", "Deployment")).is_ok());
         for (group, version, kind, hint) in [
             ("apps", "v1", "Deploymnet", "v1 Deployment, "),
             ("apps", "v1beta1", "Deployment", "`--group apps --version v1 --kind Deployment`"),
             ("apps", "v1", "pod", "`--group core --version v1 --kind Pod`"),
         ] {
-            let refusal = find(group, version, kind).unwrap_err();
-            assert!(format!("{refusal:?}").contains(hint), "{refusal:?}");
+            let error = find(&Gvk::new(group, version, kind)).unwrap_err();
+            assert!(format!("{error:?}").contains(hint), "{error:?}");
         }
     }
 }

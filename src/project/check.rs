@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::names::{self, Invalid, Module};
+use super::names::{self, InvalidValue, Module};
 use super::{LAYOUT, Project, Resource, builtin, version::ApiVersion};
-use crate::error::Refusal;
+use crate::error::UserError;
 
 impl Project {
     /// Checks a model that was read from a file that users can edit.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
-        let field = |field: &str, value: &str, result: Result<(), Invalid>| {
-            result.map_err(|invalid| damaged(format!("`{field}` is `{value}`: {}", invalid.why)))
+    pub(super) fn check(&self) -> Result<(), UserError> {
+        let field = |field: &str, value: &str, result: Result<(), InvalidValue>| {
+            result.map_err(|invalid| damaged(format!("`{field}` is `{value}`: {}", invalid.reason)))
         };
         field("domain", &self.domain, names::domain(&self.domain))?;
         field("projectName", &self.project_name, names::project_name(&self.project_name))?;
@@ -24,12 +24,11 @@ impl Project {
             field("kind", &r.kind, names::kind(&r.kind))?;
             field("plural", &r.plural(), names::plural(&r.plural()))?;
             if r.core {
-                builtin::find(&r.group, &r.version, &r.kind)
-                    .map_err(|refusal| damaged(refusal.to_string()))?;
+                builtin::find(&r.gvk()).map_err(|error| damaged(error.to_string()))?;
                 continue;
             }
             if r.external {
-                field("domain", &r.domain, names::foreign_group(&r.group, &r.domain))?;
+                field("domain", &r.domain, names::external_api_group(&r.group, &r.domain))?;
                 continue;
             }
             field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
@@ -40,30 +39,30 @@ impl Project {
                 )));
             }
         }
-        for (i, choice) in self.plugins.own.resources.iter().enumerate() {
+        for (i, choice) in self.plugins.opctl.resources.iter().enumerate() {
             for option in choice.options.given() {
                 let name = format!("plugins[{LAYOUT}].resources[{i}].options.{}", option.name);
                 field(&name, option.value, option.check())?;
             }
         }
-        let damage = |refusal: Refusal| damaged(refusal.to_string());
+        let damage = |error: UserError| damaged(error.to_string());
         self.check_scopes().map_err(damage)?;
         self.check_claims().map_err(damage)
     }
 
     /// Refuses kinds that the operator could not see.
-    pub(super) fn check_scopes(&self) -> Result<(), Refusal> {
+    pub(super) fn check_scopes(&self) -> Result<(), UserError> {
         match self.resources.iter().find(|r| self.namespaced && !r.namespaced()) {
-            Some(r) => Err(Refusal::usage(format!(
+            Some(r) => Err(UserError::usage(format!(
                 "{} is cluster-scoped: the operator of a namespaced project may only read its own namespace",
-                r.title()
+                r.gvk()
             ))),
             None => Ok(()),
         }
     }
 
     /// Refuses two resources that claim the same name at the API server or in the Rust code.
-    pub(super) fn check_claims(&self) -> Result<(), Refusal> {
+    pub(super) fn check_claims(&self) -> Result<(), UserError> {
         let mut claims: HashMap<Claim<'_>, &Resource> = HashMap::new();
         for resource in &self.resources {
             for claim in claims_of(resource) {
@@ -80,8 +79,8 @@ impl Project {
     }
 }
 
-fn damaged(what: String) -> Refusal {
-    Refusal::failure(format!("PROJECT is damaged: {what}"))
+fn damaged(what: String) -> UserError {
+    UserError::failure(format!("PROJECT is damaged: {what}"))
 }
 
 /// Something that only one resource, one kind or one group may have.
@@ -131,11 +130,11 @@ impl Claim<'_> {
         }
     }
 
-    fn clash(&self, a: &Resource, b: &Resource) -> Refusal {
+    fn clash(&self, a: &Resource, b: &Resource) -> UserError {
         let (kind, other) = (&b.kind, &a.kind);
         let (what, hint) = match self {
             Self::Resource(..) => {
-                return Refusal::failure(format!("the API {} exists already", a.title()));
+                return UserError::failure(format!("the API {} exists already", a.gvk()));
             }
             Self::Name(_, name) => (
                 format!(
@@ -160,12 +159,12 @@ impl Claim<'_> {
             ),
             Self::Group(module) => {
                 // The short names may be the same.
-                let is_short = !a.is_foreign() && !b.is_foreign();
+                let is_short = !a.is_external_or_core() && !b.is_external_or_core();
                 let name = |r: &Resource| match r.core || is_short {
                     true => r.group.clone(),
                     false => r.api_group(),
                 };
-                let hint = match (a.is_foreign(), b.is_foreign()) {
+                let hint = match (a.is_external_or_core(), b.is_external_or_core()) {
                     (true, true) => "watch one of them from another project",
                     (false, false) => "use another group",
                     _ => "the project's own group needs another name",
@@ -187,6 +186,6 @@ impl Claim<'_> {
                 "use another kind or another group",
             ),
         };
-        Refusal::usage(what).hint(hint)
+        UserError::usage(what).with_hint(hint)
     }
 }

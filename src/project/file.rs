@@ -3,18 +3,18 @@
 use serde_yaml::{Mapping, Value};
 
 use super::{FORMAT, LAYOUT, Project, Resource, VERSION};
-use crate::error::Refusal;
+use crate::error::UserError;
 
 impl Project {
     /// Reads and checks a `PROJECT`.
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
+    pub fn parse(text: &str) -> Result<Self, UserError> {
         let value: Value = serde_yaml::from_str(text).map_err(|error| {
             refuse(format!("not YAML: {error}"))
-                .hint("restore the file, for example with `git checkout PROJECT`")
+                .with_hint("restore the file, for example with `git checkout PROJECT`")
         })?;
         let Value::Mapping(fields) = &value else {
             return Err(refuse("no mapping of fields")
-                .hint("restore the file, for example with `git checkout PROJECT`"));
+                .with_hint("restore the file, for example with `git checkout PROJECT`"));
         };
         check_origin(fields)?;
         let project: Self =
@@ -38,7 +38,7 @@ impl Project {
         self.resources.sort_by(|a, b| {
             key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
         });
-        let choices = &mut self.plugins.own.resources;
+        let choices = &mut self.plugins.opctl.resources;
         choices.sort_by(|a, b| {
             key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
         });
@@ -63,12 +63,12 @@ impl Project {
     }
 }
 
-fn refuse(what: impl AsRef<str>) -> Refusal {
-    Refusal::failure(format!("PROJECT is damaged: {}", what.as_ref()))
+fn refuse(what: impl AsRef<str>) -> UserError {
+    UserError::failure(format!("PROJECT is damaged: {}", what.as_ref()))
 }
 
 /// Says whose `PROJECT` this is, if it is not ours.
-fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
+fn check_origin(fields: &Mapping) -> Result<(), UserError> {
     let layout: Vec<&str> = match fields.get("layout") {
         Some(Value::Sequence(entries)) => entries.iter().filter_map(Value::as_str).collect(),
         Some(Value::String(entry)) => vec![entry],
@@ -82,7 +82,7 @@ fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
         } else {
             format!("another tool: its layout is `{}`", layout.join(", "))
         };
-        return Err(Refusal::failure(format!("this PROJECT was made by {made_by}")).hint(
+        return Err(UserError::failure(format!("this PROJECT was made by {made_by}")).with_hint(
             "opctl works on projects that `opctl init` made: run it in a folder of its own",
         ));
     }
@@ -93,33 +93,34 @@ fn check_origin(fields: &Mapping) -> Result<(), Refusal> {
         Some(Value::String(version)) if version == FORMAT => Ok(()),
         Some(Value::Number(version)) if version.to_string() == FORMAT => {
             Err(refuse(format!("`version` is the number {FORMAT}"))
-                .hint(format!("write `version: \"{FORMAT}\"`")))
+                .with_hint(format!("write `version: \"{FORMAT}\"`")))
         }
         Some(version) => {
             let version = serde_yaml::to_string(version).unwrap_or_default();
-            Err(Refusal::failure(format!(
+            Err(UserError::failure(format!(
                 "PROJECT has the format version {}, opctl {VERSION} reads \"{FORMAT}\"",
                 version.trim()
             ))
-            .hint("update opctl: `cargo install opctl`"))
+            .with_hint("update opctl: `cargo install opctl`"))
         }
-        None => Err(refuse("it has no `version`").hint(format!("write `version: \"{FORMAT}\"`"))),
+        None => {
+            Err(refuse("it has no `version`").with_hint(format!("write `version: \"{FORMAT}\"`")))
+        }
     }
 }
 
 /// Refuses the projects of a newer opctl: its templates are not known here.
-fn check_version(made_by: &str) -> Result<(), Refusal> {
+fn check_version(made_by: &str) -> Result<(), UserError> {
     let parse = |version: &str| semver::Version::parse(version).ok();
     match (parse(made_by), parse(VERSION)) {
         (Some(theirs), Some(ours)) if theirs <= ours => Ok(()),
-        (Some(_), _) => Err(Refusal::failure(format!(
+        (Some(_), _) => Err(UserError::failure(format!(
             "this project was made by opctl {made_by}, this is opctl {VERSION}"
         ))
-        .hint("update opctl: `cargo install opctl`")),
-        (None, _) => {
-            Err(refuse(format!("`cliVersion` is `{made_by}`, which is no version")).hint(format!(
+        .with_hint("update opctl: `cargo install opctl`")),
+        (None, _) => Err(refuse(format!("`cliVersion` is `{made_by}`, which is no version"))
+            .with_hint(format!(
                 "write the version of opctl that made the project, such as `cliVersion: {VERSION}`"
-            )))
-        }
+            ))),
     }
 }

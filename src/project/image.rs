@@ -1,22 +1,22 @@
 //! References to container images, as the container runtimes read them
 //! (<https://github.com/distribution/reference>).
 
-use super::names::Invalid;
+use super::names::InvalidValue;
 
 /// The longest name of an image, with the registry.
-const NAME: usize = 255;
+const MAX_NAME: usize = 255;
 /// The longest tag.
-const TAG: usize = 128;
+const MAX_TAG: usize = 128;
 /// How many hexadecimal digits a SHA-256 digest has.
-const SHA256: usize = 64;
+const SHA256_DIGITS: usize = 64;
 
 /// `[registry[:port]/]name[:tag][@digest]`.
-pub fn reference(text: &str) -> Result<(), Invalid> {
+pub fn reference(text: &str) -> Result<(), InvalidValue> {
     match against(text) {
         None => Ok(()),
-        Some(why) => Err(Invalid {
-            why: format!("{why}; an image is `[registry[:port]/]name[:tag][@digest]`"),
-            instead: Some(text.trim().to_ascii_lowercase())
+        Some(reason) => Err(InvalidValue {
+            reason: format!("{reason}; an image is `[registry[:port]/]name[:tag][@digest]`"),
+            suggestion: Some(text.trim().to_ascii_lowercase())
                 .filter(|near| !near.is_empty() && near != text && against(near).is_none()),
         }),
     }
@@ -37,8 +37,11 @@ fn against(text: &str) -> Option<String> {
         Some((first, rest)) if is_registry(first) => (Some(first), rest),
         _ => (None, name),
     };
-    if name.len() > NAME {
-        return Some(format!("its name has {} characters, and {NAME} is the limit", name.len()));
+    if name.len() > MAX_NAME {
+        return Some(format!(
+            "its name has {} characters, and {MAX_NAME} is the limit",
+            name.len()
+        ));
     }
     if let Some(registry) = registry.filter(|registry| !is_host_and_port(registry)) {
         return Some(format!("`{registry}` is no registry"));
@@ -56,7 +59,9 @@ fn against(text: &str) -> Option<String> {
         return Some(format!("`{tag}` is no tag"));
     }
     if let Some(digest) = digest.filter(|digest| !is_digest(digest)) {
-        return Some(format!("`{digest}` is no digest, such as `sha256:` and {SHA256} digits"));
+        return Some(format!(
+            "`{digest}` is no digest, such as `sha256:` and {SHA256_DIGITS} digits"
+        ));
     }
     None
 }
@@ -98,7 +103,7 @@ fn is_component(part: &str) -> bool {
 
 fn is_tag(tag: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    tag.len() <= TAG
+    tag.len() <= MAX_TAG
         && tag.bytes().next().is_some_and(is_word)
         && tag.bytes().all(|b| is_word(b) || b == b'.' || b == b'-')
 }
@@ -109,8 +114,8 @@ fn is_digest(digest: &str) -> bool {
     };
     let is_hex = hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     let length = match algorithm {
-        "sha256" => SHA256,
-        "sha512" => 2 * SHA256,
+        "sha256" => SHA256_DIGITS,
+        "sha512" => 2 * SHA256_DIGITS,
         _ => return false, // the runtimes know no other
     };
     is_hex && hex.len() == length
@@ -173,8 +178,8 @@ mod tests {
     #[test]
     fn tells_what_is_wrong_and_what_is_near() {
         let invalid = reference("ghcr.io/Org/app").unwrap_err();
-        assert!(invalid.why.contains("`Org` is no part of a name"), "{}", invalid.why);
-        assert_eq!(invalid.instead.as_deref(), Some("ghcr.io/org/app"));
-        assert_eq!(reference("a b").unwrap_err().instead, None);
+        assert!(invalid.reason.contains("`Org` is no part of a name"), "{}", invalid.reason);
+        assert_eq!(invalid.suggestion.as_deref(), Some("ghcr.io/org/app"));
+        assert_eq!(reference("a b").unwrap_err().suggestion, None);
     }
 }

@@ -6,8 +6,9 @@
 mod api;
 pub mod builtin;
 mod check;
+mod external;
 mod file;
-mod foreign;
+mod gvk;
 mod image;
 pub mod names;
 pub mod options;
@@ -17,12 +18,13 @@ pub mod version;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
-pub use api::{Answers, ApiRequest, NewApi, refuse_flag};
-pub use foreign::{Foreign, Origin};
+pub use api::{ApiRequest, CheckedApi, refuse_flag};
+pub use external::{ExternalType, Origin};
+pub use gvk::Gvk;
 use options::RecipeOptions;
 use version::ApiVersion;
 
-use crate::error::Refusal;
+use crate::error::UserError;
 
 /// The file that holds the model, at the root of a project.
 pub const FILE: &str = "PROJECT";
@@ -62,26 +64,26 @@ pub struct Project {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Plugins {
     #[serde(rename = "rust.opctl/v1", default)]
-    own: Options,
+    opctl: PluginConfig,
     #[serde(flatten)]
     unknown: Mapping,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Options {
+struct PluginConfig {
     #[serde(default)]
     license: License,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<Choice>,
+    resources: Vec<RecipeChoice>,
     #[serde(flatten)]
     unknown: Mapping,
 }
 
 /// The recipe that a resource was made with, and what was told to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Choice {
+struct RecipeChoice {
     domain: String,
     group: String,
     kind: String,
@@ -192,18 +194,18 @@ impl Project {
     ///
     /// # Errors
     /// If the resources do not go with the settings.
-    pub fn with(&self, settings: Settings) -> Result<Self, Refusal> {
+    pub fn with(&self, settings: Settings) -> Result<Self, UserError> {
         let mut project = self.clone();
         VERSION.clone_into(&mut project.cli_version);
         project.project_name = settings.name.unwrap_or(project.project_name);
         project.domain = settings.domain.unwrap_or(project.domain);
         project.namespaced |= settings.namespaced;
-        project.plugins.own.license = settings.license.unwrap_or(project.plugins.own.license);
-        project.plugins.own.owner = settings.owner.or(project.plugins.own.owner);
-        for own in project.resources.iter_mut().filter(|r| !r.is_foreign()) {
+        project.plugins.opctl.license = settings.license.unwrap_or(project.plugins.opctl.license);
+        project.plugins.opctl.owner = settings.owner.or(project.plugins.opctl.owner);
+        for own in project.resources.iter_mut().filter(|r| !r.is_external_or_core()) {
             own.domain.clone_from(&project.domain);
         }
-        for domain in project.plugins.own.resources.iter_mut().map(|choice| &mut choice.domain) {
+        for domain in project.plugins.opctl.resources.iter_mut().map(|choice| &mut choice.domain) {
             domain.clone_from(&project.domain);
         }
         project.check_scopes()?;
@@ -212,13 +214,13 @@ impl Project {
 
     /// The license of the generated project.
     pub fn license(&self) -> License {
-        self.plugins.own.license
+        self.plugins.opctl.license
     }
 
     /// Who holds the copyright.
     pub fn owner(&self) -> String {
         self.plugins
-            .own
+            .opctl
             .owner
             .clone()
             .unwrap_or_else(|| format!("The {} Authors", self.project_name))
@@ -226,19 +228,19 @@ impl Project {
 
     /// The recipe that a resource was made with.
     pub fn recipe(&self, resource: &Resource) -> &str {
-        if resource.is_foreign() {
-            return FOREIGN_RECIPE;
+        if resource.is_external_or_core() {
+            return EXTERNAL_RECIPE;
         }
-        self.choice(resource).map_or(NO_RECIPE, |choice| &choice.recipe)
+        self.recipe_choice(resource).map_or(NO_RECIPE, |choice| &choice.recipe)
     }
 
     /// What was told to the recipe of a resource.
     pub fn options(&self, resource: &Resource) -> Option<&RecipeOptions> {
-        self.choice(resource).map(|choice| &choice.options)
+        self.recipe_choice(resource).map(|choice| &choice.options)
     }
 
-    fn choice(&self, resource: &Resource) -> Option<&Choice> {
-        self.plugins.own.resources.iter().find(|choice| choice.is_of(resource))
+    fn recipe_choice(&self, resource: &Resource) -> Option<&RecipeChoice> {
+        self.plugins.opctl.resources.iter().find(|choice| choice.is_for(resource))
     }
 
     /// The storage version of a kind: the lowest one with an API, so that it depends on the set of
@@ -250,8 +252,8 @@ impl Project {
     }
 
     /// One version of a kind.
-    pub fn resource(&self, group: &str, version: &str, kind: &str) -> Option<&Resource> {
-        self.versions(group, kind).find(|r| r.version == version)
+    pub fn resource(&self, gvk: &Gvk) -> Option<&Resource> {
+        self.versions(&gvk.group, &gvk.kind).find(|r| r.version == gvk.version)
     }
 
     /// All versions of a kind.
@@ -267,10 +269,14 @@ impl Project {
 /// The recipe of a kind that has no other.
 pub const NO_RECIPE: &str = "none";
 /// The recipe of every kind that is somebody else's.
-pub const FOREIGN_RECIPE: &str = "foreign";
+pub const EXTERNAL_RECIPE: &str = "foreign";
 
-impl Choice {
-    fn is_of(&self, resource: &Resource) -> bool {
+impl RecipeChoice {
+    fn gvk(&self) -> Gvk {
+        Gvk::new(&self.group, &self.version, &self.kind)
+    }
+
+    fn is_for(&self, resource: &Resource) -> bool {
         (&self.group, &self.kind, &self.version)
             == (&resource.group, &resource.kind, &resource.version)
     }
@@ -283,13 +289,13 @@ impl Resource {
     }
 
     /// Whether both are the same version of the same kind.
-    fn is(&self, other: &Self) -> bool {
+    fn is_same_version(&self, other: &Self) -> bool {
         (&self.group, &self.kind, &self.version) == (&other.group, &other.kind, &other.version)
     }
 
-    /// `<group>/<version> <kind>`, for messages.
-    pub fn title(&self) -> String {
-        format!("{}/{} {}", self.group, self.version, self.kind)
+    /// The type of the resource.
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.group, &self.version, &self.kind)
     }
 
     /// Whether objects live in namespaces.
@@ -298,7 +304,7 @@ impl Resource {
     }
 
     /// Whether the kind is somebody else's: the project defines no API for it.
-    pub fn is_foreign(&self) -> bool {
+    pub fn is_external_or_core(&self) -> bool {
         self.core || self.external
     }
 

@@ -4,17 +4,17 @@ use heck::{ToSnakeCase, ToUpperCamelCase};
 
 /// Why a name cannot be, and one that could.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidValue {
     /// A sentence without a full stop.
-    pub why: String,
+    pub reason: String,
     /// A valid name that is near to what was asked for.
-    pub instead: Option<String>,
+    pub suggestion: Option<String>,
 }
 
-impl Invalid {
+impl InvalidValue {
     /// A reason alone.
-    pub fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), instead: None }
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), suggestion: None }
     }
 }
 
@@ -23,28 +23,29 @@ fn judge(
     name: &str,
     against: fn(&str) -> Option<String>,
     near: fn(&str) -> String,
-) -> Result<(), Invalid> {
+) -> Result<(), InvalidValue> {
     match against(name) {
         None => Ok(()),
-        Some(why) => {
-            Err(Invalid { why, instead: Some(near(name)).filter(|near| against(near).is_none()) })
-        }
+        Some(reason) => Err(InvalidValue {
+            reason,
+            suggestion: Some(near(name)).filter(|near| against(near).is_none()),
+        }),
     }
 }
 
 /// A DNS label has at most this many characters (RFC 1035), and so has a label value in Kubernetes.
-const LABEL: usize = 63;
+const MAX_LABEL: usize = 63;
 /// A DNS name has at most this many characters (RFC 1123).
-pub const SUBDOMAIN: usize = 253;
+pub const MAX_SUBDOMAIN: usize = 253;
 /// The longest suffix that a project's name gets in the names of its objects, which have to be labels.
 const PROJECT_SUFFIX: &str = "-controller-manager-metrics-service";
 /// The longest project name.
-pub const PROJECT_NAME: usize = LABEL - PROJECT_SUFFIX.len();
+pub const MAX_PROJECT_NAME: usize = MAX_LABEL - PROJECT_SUFFIX.len();
 /// The longest kind.
-pub const KIND: usize = LABEL - "list".len();
+pub const MAX_KIND: usize = MAX_LABEL - "list".len();
 
 /// A domain, which is what API groups end with: a DNS-1123 subdomain.
-pub fn domain(name: &str) -> Result<(), Invalid> {
+pub fn domain(name: &str) -> Result<(), InvalidValue> {
     judge(
         name,
         |name| against_subdomain("domain", name).or_else(|| against_reserved(name)),
@@ -53,7 +54,7 @@ pub fn domain(name: &str) -> Result<(), Invalid> {
 }
 
 /// An API group without its domain: a DNS-1123 subdomain.
-pub fn group(name: &str) -> Result<(), Invalid> {
+pub fn group(name: &str) -> Result<(), InvalidValue> {
     judge(
         name,
         |name| against_subdomain("group", name).or_else(|| against_long(name)),
@@ -63,9 +64,9 @@ pub fn group(name: &str) -> Result<(), Invalid> {
 
 /// Every file of the group carries its name, besides a version, a kind and a plural.
 fn against_long(group: &str) -> Option<String> {
-    (group.len() > LABEL).then(|| {
+    (group.len() > MAX_LABEL).then(|| {
         format!(
-            "a group, without the domain, has at most {LABEL} characters, this one has {}: modules and files \
+            "a group, without the domain, has at most {MAX_LABEL} characters, this one has {}: modules and files \
              are named by it",
             group.len()
         )
@@ -73,20 +74,22 @@ fn against_long(group: &str) -> Option<String> {
 }
 
 /// The full name of an API group: `<group>.<domain>`.
-pub fn api_group(group: &str, domain: &str) -> Result<(), Invalid> {
+pub fn api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
     let full = format!("{group}.{domain}");
-    let too_long = (full.len() > SUBDOMAIN).then(|| {
+    let too_long = (full.len() > MAX_SUBDOMAIN).then(|| {
         format!(
-            "`<group>.<domain>` has at most {SUBDOMAIN} characters, this one has {}",
+            "`<group>.<domain>` has at most {MAX_SUBDOMAIN} characters, this one has {}",
             full.len()
         )
     });
-    too_long.or_else(|| against_reserved(&full)).map_or(Ok(()), |why| Err(Invalid::new(why)))
+    too_long
+        .or_else(|| against_reserved(&full))
+        .map_or(Ok(()), |reason| Err(InvalidValue::new(reason)))
 }
 
 /// The full name of somebody else's API group, in the two parts that `PROJECT` has of it. Unlike
 /// the project's own it may be one of Kubernetes.
-pub fn foreign_group(group: &str, domain: &str) -> Result<(), Invalid> {
+pub fn external_api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
     let full = format!("{group}.{domain}");
     judge(&full, |full| against_subdomain("group", full), subdomain_of)
 }
@@ -103,9 +106,9 @@ fn against_reserved(name: &str) -> Option<String> {
 }
 
 fn against_subdomain(what: &str, name: &str) -> Option<String> {
-    if name.len() > SUBDOMAIN {
+    if name.len() > MAX_SUBDOMAIN {
         return Some(format!(
-            "a {what} has at most {SUBDOMAIN} characters, this one has {}",
+            "a {what} has at most {MAX_SUBDOMAIN} characters, this one has {}",
             name.len()
         ));
     }
@@ -134,7 +137,7 @@ fn label_of(text: &str) -> String {
 }
 
 /// A kind: UpperCamelCase, and short enough for the CRD's `<Kind>List`.
-pub fn kind(name: &str) -> Result<(), Invalid> {
+pub fn kind(name: &str) -> Result<(), InvalidValue> {
     judge(name, against_kind, |text| text.to_upper_camel_case())
 }
 
@@ -143,15 +146,15 @@ fn against_kind(name: &str) -> Option<String> {
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if name == "Self" {
         Some("`Self` is a word of Rust that no type can be named".to_owned())
-    } else if SHADOWING.contains(&name) {
+    } else if SHADOWED_TYPES.contains(&name) {
         Some(format!(
             "a type `{name}` would shadow the one that the generated API file needs itself"
         ))
     } else if !camel {
         Some("a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter".to_owned())
-    } else if name.len() > KIND {
+    } else if name.len() > MAX_KIND {
         Some(format!(
-            "a kind has at most {KIND} characters, this one has {}: `<Kind>List` in lower case has to be a DNS label of {LABEL}",
+            "a kind has at most {MAX_KIND} characters, this one has {}: `<Kind>List` in lower case has to be a DNS label of {MAX_LABEL}",
             name.len()
         ))
     } else {
@@ -160,14 +163,14 @@ fn against_kind(name: &str) -> Option<String> {
 }
 
 /// A plural: a DNS-1035 label.
-pub fn plural(name: &str) -> Result<(), Invalid> {
+pub fn plural(name: &str) -> Result<(), InvalidValue> {
     judge(name, against_plural, label_of)
 }
 
 fn against_plural(name: &str) -> Option<String> {
-    if name.len() > LABEL {
+    if name.len() > MAX_LABEL {
         return Some(format!(
-            "a plural has at most {LABEL} characters, this one has {}",
+            "a plural has at most {MAX_LABEL} characters, this one has {}",
             name.len()
         ));
     }
@@ -178,7 +181,7 @@ fn against_plural(name: &str) -> Option<String> {
 }
 
 /// A project name: a DNS-1035 label, because a Cargo package may not start with a digit either.
-pub fn project_name(name: &str) -> Result<(), Invalid> {
+pub fn project_name(name: &str) -> Result<(), InvalidValue> {
     judge(name, against_project_name, project_name_of)
 }
 
@@ -188,10 +191,10 @@ fn against_project_name(name: &str) -> Option<String> {
             "a project name is lower-case letters, digits and inner `-`, and starts with a letter"
                 .to_owned(),
         )
-    } else if name.len() > PROJECT_NAME {
+    } else if name.len() > MAX_PROJECT_NAME {
         Some(format!(
-            "a project name has at most {PROJECT_NAME} characters, this one has {}: `<name>{PROJECT_SUFFIX}` has to be a DNS \
-             label of {LABEL}",
+            "a project name has at most {MAX_PROJECT_NAME} characters, this one has {}: `<name>{PROJECT_SUFFIX}` has to be a DNS \
+             label of {MAX_LABEL}",
             name.len()
         ))
     } else {
@@ -204,17 +207,21 @@ fn against_project_name(name: &str) -> Option<String> {
 pub fn project_name_of(text: &str) -> String {
     let label = label_of(text);
     let name = label.trim_start_matches(|c: char| !c.is_ascii_lowercase());
-    name[..name.len().min(PROJECT_NAME)].trim_end_matches('-').to_owned()
+    name[..name.len().min(MAX_PROJECT_NAME)].trim_end_matches('-').to_owned()
 }
 
 /// A copyright holder: one line of text.
-pub fn owner(name: &str) -> Result<(), Invalid> {
+pub fn owner(name: &str) -> Result<(), InvalidValue> {
     let one_line = !name.trim().is_empty() && !name.contains(char::is_control);
-    if one_line { Ok(()) } else { Err(Invalid::new("the copyright holder is one line of text")) }
+    if one_line {
+        Ok(())
+    } else {
+        Err(InvalidValue::new("the copyright holder is one line of text"))
+    }
 }
 
 /// What the generated API types are made of; they live in one module with the type of the kind.
-const SHADOWING: &[&str] = &["Default", "Deserialize", "Option", "Serialize", "String", "Vec"];
+const SHADOWED_TYPES: &[&str] = &["Default", "Deserialize", "Option", "Serialize", "String", "Vec"];
 
 /// How a name appears in Rust.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,7 +251,7 @@ impl Module {
     }
 
     fn new(name: String) -> Self {
-        if UNRAWABLE.contains(&name.as_str()) {
+        if NOT_RAW.contains(&name.as_str()) {
             let ident = format!("{name}_");
             return Self { file: ident.clone(), ident };
         }
@@ -261,7 +268,7 @@ pub fn ident(name: &str) -> String {
 
 /// Words that no raw identifier can be, the one that would be the file of the module above, and the
 /// crate that the modules above import from.
-const UNRAWABLE: &[&str] = &["crate", "k8s_openapi", "mod", "self", "super"];
+const NOT_RAW: &[&str] = &["crate", "k8s_openapi", "mod", "self", "super"];
 
 /// The strict and the reserved keywords of the 2024 edition.
 const KEYWORDS: &[&str] = &[
@@ -276,8 +283,8 @@ const KEYWORDS: &[&str] = &[
 mod tests {
     use super::*;
 
-    fn instead(result: Result<(), Invalid>) -> Option<String> {
-        result.unwrap_err().instead
+    fn suggestion(result: Result<(), InvalidValue>) -> Option<String> {
+        result.unwrap_err().suggestion
     }
 
     #[test]
@@ -301,9 +308,9 @@ mod tests {
         ] {
             assert!(kind(bad).is_err(), "{bad}");
         }
-        assert_eq!(instead(kind("foo")).as_deref(), Some("Foo"));
-        assert_eq!(instead(kind("Foo-Bar")).as_deref(), Some("FooBar"));
-        assert_eq!(instead(kind("self")), None);
+        assert_eq!(suggestion(kind("foo")).as_deref(), Some("Foo"));
+        assert_eq!(suggestion(kind("Foo-Bar")).as_deref(), Some("FooBar"));
+        assert_eq!(suggestion(kind("self")), None);
     }
 
     #[test]
@@ -314,7 +321,7 @@ mod tests {
         for bad in ["", ".", "a..b", "-a", "a-", "A", "a_b", "a.b-", "ä", &"a".repeat(64)] {
             assert!(group(bad).is_err(), "{bad}");
         }
-        assert_eq!(instead(group("My_Group")).as_deref(), Some("my-group"));
+        assert_eq!(suggestion(group("My_Group")).as_deref(), Some("my-group"));
         assert!(domain("local").is_ok() && domain("my.domain").is_ok());
         assert!(domain("k8s.io").is_err() && api_group("x", "kubernetes.io").is_err());
         assert!(domain("notk8s.io").is_ok());
@@ -333,14 +340,14 @@ mod tests {
 
     #[test]
     fn project_names() {
-        assert_eq!(PROJECT_NAME, 28);
+        assert_eq!(MAX_PROJECT_NAME, 28);
         assert!(project_name("a").is_ok() && project_name(&"a".repeat(28)).is_ok());
         for bad in ["", "1a", "A", "a.b", "a_b", "a-", &"a".repeat(29)] {
             assert!(project_name(bad).is_err(), "{bad}");
         }
-        assert_eq!(instead(project_name("My Operator")).as_deref(), Some("my-operator"));
+        assert_eq!(suggestion(project_name("My Operator")).as_deref(), Some("my-operator"));
         assert_eq!(
-            instead(project_name("abcdefghijklmnopqrstuvwxyza-bc")).as_deref(),
+            suggestion(project_name("abcdefghijklmnopqrstuvwxyza-bc")).as_deref(),
             Some("abcdefghijklmnopqrstuvwxyza")
         );
         assert_eq!(project_name_of("123"), "");

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
 use super::image;
-use super::names::Invalid;
+use super::names::InvalidValue;
 
 /// The largest id of a user that Kubernetes takes.
-const LARGEST_USER: u32 = i32::MAX as u32;
+const MAX_USER_ID: u32 = i32::MAX as u32;
 
 /// The options of a recipe. Which of them a recipe takes is said in its `recipe.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -34,12 +34,12 @@ pub struct RecipeOptions {
 
 /// An option that a user has given.
 #[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
+pub struct GivenOption<'a> {
     /// Its name in `PROJECT` and in `recipe.yaml`.
     pub name: &'static str,
     /// Its value.
     pub value: &'a str,
-    check: fn(&str) -> Result<(), Invalid>,
+    check: fn(&str) -> Result<(), InvalidValue>,
 }
 
 /// The flag of an option.
@@ -60,7 +60,7 @@ impl RecipeOptions {
     }
 
     /// Those that are given, by their names.
-    pub fn given(&self) -> impl Iterator<Item = Given<'_>> {
+    pub fn given(&self) -> impl Iterator<Item = GivenOption<'_>> {
         let Self { container_command, container_port, image, run_as_user, unknown: _ } = self;
         [
             ("containerCommand", container_command, command as fn(&str) -> _),
@@ -70,7 +70,7 @@ impl RecipeOptions {
         ]
         .into_iter()
         .filter_map(|(name, value, check)| {
-            value.as_deref().map(|value| Given { name, value, check })
+            value.as_deref().map(|value| GivenOption { name, value, check })
         })
     }
 
@@ -80,32 +80,33 @@ impl RecipeOptions {
     }
 }
 
-impl Given<'_> {
+impl GivenOption<'_> {
     /// Whether the value is one.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         (self.check)(self.value)
     }
 }
 
-fn command(text: &str) -> Result<(), Invalid> {
+fn command(text: &str) -> Result<(), InvalidValue> {
     if text.split(',').any(str::is_empty) {
-        return Err(Invalid::new(
+        return Err(InvalidValue::new(
             "a command is a program and its arguments with commas between them, none of them empty",
         ));
     }
     match text.contains('\0') {
-        true => Err(Invalid::new("no argument can contain a NUL character")),
+        true => Err(InvalidValue::new("no argument can contain a NUL character")),
         false => Ok(()),
     }
 }
 
-fn port(text: &str) -> Result<(), Invalid> {
-    number(text, 1, u32::from(u16::MAX)).map_err(|range| Invalid::new(format!("a port is {range}")))
+fn port(text: &str) -> Result<(), InvalidValue> {
+    number(text, 1, u32::from(u16::MAX))
+        .map_err(|range| InvalidValue::new(format!("a port is {range}")))
 }
 
-fn user(text: &str) -> Result<(), Invalid> {
-    number(text, 1, LARGEST_USER).map_err(|range| {
-        Invalid::new(format!(
+fn user(text: &str) -> Result<(), InvalidValue> {
+    number(text, 1, MAX_USER_ID).map_err(|range| {
+        InvalidValue::new(format!(
             "the id of a user is {range}: Pod Security's level `restricted` admits no pods of root's, which is 0"
         ))
     })

@@ -1,7 +1,7 @@
 //! The plural of a kind, as Kubernetes' own kinds and kubebuilder's users know it.
 
 /// Where the dictionary differs from the habits of Kubernetes.
-const HABITS: &[(&str, &str)] = &[
+const IRREGULAR: &[(&str, &str)] = &[
     ("agenda", "agendas"),
     ("firmware", "firmwares"),
     ("hardware", "hardwares"),
@@ -13,10 +13,10 @@ const HABITS: &[(&str, &str)] = &[
 
 /// Words that end in these letters take an `s`, as kubebuilder has it also where English knows no
 /// plural (`mails`, `traffics`).
-const PLAIN: &[char] = &['b', 'c', 'd', 'g', 'k', 'l', 'n', 'p', 'r', 't', 'w'];
+const PLAIN_ENDINGS: &[char] = &['b', 'c', 'd', 'g', 'k', 'l', 'n', 'p', 'r', 't', 'w'];
 
 /// The ends of those that do not.
-const NOT_PLAIN: &[&str] = &[
+const IRREGULAR_ENDINGS: &[&str] = &[
     "aircraft",
     "automaton",
     "bison",
@@ -42,11 +42,11 @@ const NOT_PLAIN: &[&str] = &[
 /// The plural that a kind gets unless the user names another.
 pub fn default(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
-    if let Some((_, plural)) = HABITS.iter().find(|(singular, _)| *singular == word) {
+    if let Some((_, plural)) = IRREGULAR.iter().find(|(singular, _)| *singular == word) {
         return (*plural).to_owned();
     }
     // The dictionary takes longer to load than the rest of the command to run, and most kinds do without.
-    if word.ends_with(PLAIN) && !NOT_PLAIN.iter().any(|end| word.ends_with(end)) {
+    if word.ends_with(PLAIN_ENDINGS) && !IRREGULAR_ENDINGS.iter().any(|end| word.ends_with(end)) {
         return regular(kind);
     }
     pluralizer::pluralize(&word, 2, false)

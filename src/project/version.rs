@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::names::Invalid;
+use super::names::InvalidValue;
 
 /// A version such as `v1alpha1`. Ordered by Kubernetes' version priority, lowest first:
 /// `v1alpha1 < v2alpha1 < v1beta1 < v1 < v2 < v10`.
@@ -21,15 +21,15 @@ enum Stage {
 }
 
 /// The longest version, `v65535alpha65535`: Rust paths start with it, and lines have an end.
-const MAX: usize = 16;
+const MAX_LENGTH: usize = 16;
 
 impl<'a> ApiVersion<'a> {
     /// Reads `v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?`.
-    pub fn parse(text: &'a str) -> Result<Self, Invalid> {
-        let invalid = || Invalid::new("a version is like `v1alpha1`, `v1beta2` or `v1`");
-        if text.len() > MAX {
-            return Err(Invalid::new(format!(
-                "a version has at most {MAX} characters, this one has {}",
+    pub fn parse(text: &'a str) -> Result<Self, InvalidValue> {
+        let invalid = || InvalidValue::new("a version is like `v1alpha1`, `v1beta2` or `v1`");
+        if text.len() > MAX_LENGTH {
+            return Err(InvalidValue::new(format!(
+                "a version has at most {MAX_LENGTH} characters, this one has {}",
                 text.len()
             )));
         }

@@ -16,7 +16,7 @@ const LONGEST_PATH: usize = 30;
 
 /// The project.
 #[derive(Debug, Clone, Serialize)]
-pub struct Project {
+pub struct ProjectContext {
     name: String,
     domain: String,
     namespaced: bool,
@@ -27,7 +27,7 @@ pub struct Project {
 
 /// An API group.
 #[derive(Debug, Clone, Serialize)]
-pub struct Group {
+pub struct GroupContext {
     /// The group without the domain.
     pub name: String,
     /// The name of its folder.
@@ -36,27 +36,27 @@ pub struct Group {
     pub module: String,
     api_group: String,
     /// Sorted as rustfmt sorts modules.
-    pub versions: Vec<Version>,
+    pub versions: Vec<VersionContext>,
     /// The storage version of every kind.
-    pub kinds: Vec<Resource>,
+    pub kinds: Vec<ResourceContext>,
     /// The storage version of every kind with a controller.
-    pub controllers: Vec<Resource>,
+    pub controllers: Vec<ResourceContext>,
 }
 
 /// A version of a group.
 #[derive(Debug, Clone, Serialize)]
-pub struct Version {
+pub struct VersionContext {
     /// The version.
     pub name: String,
     file: String,
     module: String,
     /// The kinds of this version.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<ResourceContext>,
 }
 
 /// A version of a kind.
 #[derive(Debug, Clone, Serialize)]
-pub struct Resource {
+pub struct ResourceContext {
     /// The group without the domain.
     pub group: String,
     domain: String,
@@ -94,7 +94,7 @@ pub struct Resource {
     /// The recipe that it was made with.
     pub recipe: String,
     /// What was told to the recipe.
-    options: Options,
+    options: OptionsContext,
     /// Whether the kind's path is too long for Rust that reads well.
     long: bool,
     /// How Rust names the type: by its version, or where that is too long as `Resource`, which is
@@ -104,7 +104,7 @@ pub struct Resource {
 
 /// What a user has told a recipe; null or empty where it is not given.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Options {
+struct OptionsContext {
     image: Option<String>,
     /// The program and its arguments.
     command: Vec<String>,
@@ -114,7 +114,7 @@ struct Options {
     user: Option<String>,
 }
 
-impl Options {
+impl OptionsContext {
     fn new(options: &RecipeOptions) -> Self {
         Self {
             image: options.image.clone(),
@@ -125,7 +125,7 @@ impl Options {
     }
 }
 
-impl Project {
+impl ProjectContext {
     /// What templates see of the project itself.
     pub fn new(project: &project::Project) -> Self {
         Self {
@@ -150,24 +150,24 @@ impl Project {
 }
 
 /// All resources, sorted by group, kind and version.
-pub fn resources(project: &project::Project) -> Vec<Resource> {
+pub fn resources(project: &project::Project) -> Vec<ResourceContext> {
     let mut seen = Vec::with_capacity(project.resources.len());
     for resource in &project.resources {
         let storage = project
             .storage(&resource.group, &resource.kind)
             .is_some_and(|s| s.version == resource.version);
-        seen.push(Resource::new(project, resource, storage));
+        seen.push(ResourceContext::new(project, resource, storage));
     }
     seen.sort_by(by_group_kind_version);
     seen
 }
 
-fn by_group_kind_version(a: &Resource, b: &Resource) -> Ordering {
+fn by_group_kind_version(a: &ResourceContext, b: &ResourceContext) -> Ordering {
     let versions = || ApiVersion::parse(&a.version).ok().cmp(&ApiVersion::parse(&b.version).ok());
     (&a.group, &a.kind).cmp(&(&b.group, &b.kind)).then_with(versions)
 }
 
-impl Resource {
+impl ResourceContext {
     /// What templates see of a version of a kind, which may be the one that is stored.
     pub fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
         let group = Module::of_group(&resource.group);
@@ -175,7 +175,7 @@ impl Resource {
         let api_group = resource.api_group();
         let path = format!("{}::{}", resource.version, resource.kind);
         let long = path.len() > LONGEST_PATH;
-        let module = match builtin::find(&resource.group, &resource.version, &resource.kind) {
+        let module = match builtin::find(&resource.gvk()) {
             Ok((builtin, _)) if resource.core => builtin.module.clone(),
             _ => format!("crate::api::{}::{}", group.ident, resource.version),
         };
@@ -205,7 +205,7 @@ impl Resource {
             controller: resource.controller,
             storage,
             recipe: project.recipe(resource).to_owned(),
-            options: project.options(resource).map(Options::new).unwrap_or_default(),
+            options: project.options(resource).map(OptionsContext::new).unwrap_or_default(),
             long,
             ty: if long { "Resource".to_owned() } else { path },
         }
@@ -228,23 +228,23 @@ impl Resource {
 }
 
 /// The groups of resources that are sorted by group.
-pub fn groups(resources: &[Resource]) -> Vec<Group> {
-    let mut groups: Vec<Group> =
-        resources.chunk_by(|a, b| a.group == b.group).map(Group::new).collect();
+pub fn groups(resources: &[ResourceContext]) -> Vec<GroupContext> {
+    let mut groups: Vec<GroupContext> =
+        resources.chunk_by(|a, b| a.group == b.group).map(GroupContext::new).collect();
     groups.sort_by(|a, b| rustfmt::by_module(&a.module, &b.module));
     groups
 }
 
-impl Group {
-    fn new(resources: &[Resource]) -> Self {
+impl GroupContext {
+    fn new(resources: &[ResourceContext]) -> Self {
         let mut resources = resources.to_vec();
         resources.sort_by(|a, b| rustfmt::by_module(&a.kind_module, &b.kind_module));
         let first = &resources[0];
-        let mut versions: Vec<Version> = Vec::new();
+        let mut versions: Vec<VersionContext> = Vec::new();
         for resource in resources.iter().filter(|r| r.api || r.external) {
             match versions.iter_mut().find(|v| v.name == resource.version) {
                 Some(version) => version.resources.push(resource.clone()),
-                None => versions.push(Version {
+                None => versions.push(VersionContext {
                     name: resource.version.clone(),
                     file: resource.version.clone(),
                     module: resource.version_module.clone(),
@@ -253,7 +253,8 @@ impl Group {
             }
         }
         versions.sort_by(|a, b| rustfmt::by_module(&a.module, &b.module));
-        let pick = |keep: fn(&&Resource) -> bool| resources.iter().filter(keep).cloned().collect();
+        let pick =
+            |keep: fn(&&ResourceContext) -> bool| resources.iter().filter(keep).cloned().collect();
         Self {
             name: first.group.clone(),
             file: first.group_file.clone(),

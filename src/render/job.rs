@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use tera::Context;
 
-use super::context::{Group, Resource, Version};
-use super::files::{File, For};
-use super::templates::Set;
-use crate::error::Refusal;
+use super::context::{GroupContext, ResourceContext, VersionContext};
+use super::files::{File, RenderPer};
+use super::templates::TemplateSet;
+use crate::error::UserError;
 use crate::project::License;
 
 /// The longest name of a file that Linux and macOS take, in bytes.
-const FILE_NAME: usize = 255;
+const MAX_FILE_NAME: usize = 255;
 
 /// A file that is to be rendered.
 pub struct Job<'a> {
@@ -29,9 +29,9 @@ pub struct Job<'a> {
 #[derive(Clone, Copy)]
 pub enum Subject<'a> {
     Project,
-    Group(&'a Group),
-    Version(&'a Group, &'a Version),
-    Resource(&'a Resource),
+    Group(&'a GroupContext),
+    Version(&'a GroupContext, &'a VersionContext),
+    Resource(&'a ResourceContext),
 }
 
 /// All files of a project.
@@ -39,11 +39,11 @@ pub enum Subject<'a> {
 /// # Errors
 /// If two of them have one path, or if a name is too long for a file.
 pub fn all<'a>(
-    set: &Set,
+    set: &TemplateSet,
     license: License,
-    resources: &'a [Resource],
-    groups: &'a [Group],
-) -> Result<Vec<Job<'a>>, Refusal> {
+    resources: &'a [ResourceContext],
+    groups: &'a [GroupContext],
+) -> Result<Vec<Job<'a>>, UserError> {
     let jobs_of = |file: &'static File| {
         let subjects = subjects(file, license, resources, groups).into_iter();
         subjects.flat_map(move |subject| subject.jobs(file, set))
@@ -52,20 +52,20 @@ pub fn all<'a>(
     let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
     for job in &jobs {
         let title = job.subject.title();
-        if let Some(name) = job.path.split('/').find(|name| name.len() > FILE_NAME) {
-            return Err(Refusal::usage(format!(
-                "{title} would need a file name of {} bytes, and {FILE_NAME} is the limit: {name}",
+        if let Some(name) = job.path.split('/').find(|name| name.len() > MAX_FILE_NAME) {
+            return Err(UserError::usage(format!(
+                "{title} would need a file name of {} bytes, and {MAX_FILE_NAME} is the limit: {name}",
                 name.len()
             ))
-            .hint("use a shorter group, version, kind or plural"));
+            .with_hint("use a shorter group, version, kind or plural"));
         }
         if let Some(other) = owner_of.insert(&job.path, job) {
-            return Err(Refusal::usage(format!(
+            return Err(UserError::usage(format!(
                 "{} and {title} would both be the file {}",
                 other.subject.title(),
                 job.path
             ))
-            .hint("use another group or another kind"));
+            .with_hint("use another group or another kind"));
         }
     }
     Ok(jobs)
@@ -74,34 +74,34 @@ pub fn all<'a>(
 fn subjects<'a>(
     file: &File,
     license: License,
-    resources: &'a [Resource],
-    groups: &'a [Group],
+    resources: &'a [ResourceContext],
+    groups: &'a [GroupContext],
 ) -> Vec<Subject<'a>> {
-    let of = |keep: fn(&&Resource) -> bool| {
+    let of = |keep: fn(&&ResourceContext) -> bool| {
         resources.iter().filter(keep).map(Subject::Resource).collect()
     };
-    match file.for_each {
-        For::Project => vec![Subject::Project],
-        For::License(wanted) if wanted == license => vec![Subject::Project],
-        For::License(_) => Vec::new(),
-        For::Group => {
+    match file.per {
+        RenderPer::Project => vec![Subject::Project],
+        RenderPer::License(wanted) if wanted == license => vec![Subject::Project],
+        RenderPer::License(_) => Vec::new(),
+        RenderPer::Group => {
             groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
         }
-        For::ControllerGroup => {
+        RenderPer::ControllerGroup => {
             groups.iter().filter(|g| !g.controllers.is_empty()).map(Subject::Group).collect()
         }
-        For::Version => groups
+        RenderPer::Version => groups
             .iter()
             .flat_map(|g| g.versions.iter().map(move |v| Subject::Version(g, v)))
             .collect(),
-        For::Kind | For::Crd => of(|r| r.is_storage()),
-        For::Controller | For::ControllerPart => of(|r| r.controller),
-        For::Resource => of(|r| r.has_api()),
+        RenderPer::Kind | RenderPer::Crd => of(|r| r.is_storage()),
+        RenderPer::Controller | RenderPer::ControllerPart => of(|r| r.controller),
+        RenderPer::Resource => of(|r| r.has_api()),
     }
 }
 
 impl<'a> Subject<'a> {
-    fn jobs(self, file: &'static File, set: &Set) -> Vec<Job<'a>> {
+    fn jobs(self, file: &'static File, set: &TemplateSet) -> Vec<Job<'a>> {
         let template = match self {
             Self::Resource(r) => file.template.replace("{recipe}", &r.recipe),
             _ => file.template.to_owned(),

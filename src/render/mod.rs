@@ -1,8 +1,8 @@
 //! From a model to the tree of files that it stands for. Pure: no effect, and the same model gives
 //! the same tree.
 
-pub mod attach;
 mod context;
+mod extra_files;
 pub mod files;
 mod job;
 pub mod lock;
@@ -18,27 +18,28 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use tera::{Context, Delimiters, Kwargs, State, Tera};
 
-use crate::error::Refusal;
+use crate::error::UserError;
 use crate::project::{Project, names};
-use context::{Group, Resource};
-use files::{Class, For};
+use context::{GroupContext, ProjectContext, ResourceContext};
+pub use extra_files::extra_files;
+use files::{Ownership, RenderPer};
 use job::{Job, Subject};
 use recipes::Recipe;
-pub use templates::Set;
+pub use templates::TemplateSet;
 
 /// The files of a project by their path, with `/` between the parts.
-pub type Tree = BTreeMap<String, Rendered>;
+pub type Tree = BTreeMap<String, RenderedFile>;
 
 /// One generated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedFile {
     /// Its text.
     pub text: String,
     /// Whose it is.
-    pub class: Class,
+    pub ownership: Ownership,
 }
 
-impl Rendered {
+impl RenderedFile {
     /// Whether the file is a script.
     pub fn is_executable(&self) -> bool {
         self.text.starts_with("#!")
@@ -49,13 +50,13 @@ const LOCK: &str = "Cargo.lock";
 
 /// Renders models with one template set. Templates are parsed when they are first used.
 pub struct Renderer {
-    set: &'static Set,
+    set: &'static TemplateSet,
     tera: Tera,
 }
 
 impl Renderer {
     /// A renderer of a template set.
-    pub fn new(set: &'static Set) -> Result<Self> {
+    pub fn new(set: &'static TemplateSet) -> Result<Self> {
         let mut tera = Tera::new();
         tera.set_delimiters(Delimiters {
             block_start: "<%".into(),
@@ -74,7 +75,7 @@ impl Renderer {
     /// The tree that a model stands for.
     ///
     /// # Errors
-    /// A [`Refusal`] if two resources would be the same file, or if a name is too long for a file;
+    /// A [`UserError`] if two resources would be the same file, or if a name is too long for a file;
     /// otherwise an error in a template.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let recipes = self.recipes(project)?;
@@ -82,7 +83,7 @@ impl Renderer {
         let groups = context::groups(&resources);
         let jobs = job::all(self.set, project.license(), &resources, &groups)?;
         self.parse(jobs.iter().map(|job| job.template.as_str()))?;
-        if jobs.iter().any(|job| job.file.for_each == For::Crd) {
+        if jobs.iter().any(|job| job.file.per == RenderPer::Crd) {
             let parts: Vec<String> =
                 resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
             self.parse(parts.iter().map(String::as_str))?;
@@ -95,7 +96,7 @@ impl Renderer {
             if job.path == LOCK {
                 check_package(&text, &project.project_name)?;
             }
-            tree.insert(job.path.clone(), Rendered { text, class: job.file.class });
+            tree.insert(job.path.clone(), RenderedFile { text, ownership: job.file.ownership });
         }
         Ok(tree)
     }
@@ -104,13 +105,13 @@ impl Renderer {
     fn recipes(&self, project: &Project) -> Result<BTreeMap<String, Recipe>> {
         let mut recipes = BTreeMap::new();
         for resource in &project.resources {
-            let damaged = |refusal: Refusal| {
-                Refusal::failure(format!("PROJECT is damaged: {}: {refusal}", resource.title()))
+            let damaged = |error: UserError| {
+                UserError::failure(format!("PROJECT is damaged: {}: {error}", resource.gvk()))
             };
             let name = project.recipe(resource);
             if !recipes.contains_key(name) {
                 let recipe = self.set.find_recipe(name)?.ok_or_else(|| {
-                    damaged(Refusal::failure(format!("there is no recipe `{name}`")))
+                    damaged(UserError::failure(format!("there is no recipe `{name}`")))
                 })?;
                 recipes.insert(name.to_owned(), recipe);
             }
@@ -124,19 +125,19 @@ impl Renderer {
     fn set_globals(
         &mut self,
         project: &Project,
-        resources: &[Resource],
-        groups: &[Group],
+        resources: &[ResourceContext],
+        groups: &[GroupContext],
         recipes: &BTreeMap<String, Recipe>,
     ) -> Result<()> {
-        let kinds: Vec<&Resource> = groups.iter().flat_map(|group| &group.kinds).collect();
-        let controllers: Vec<&Resource> =
+        let kinds: Vec<&ResourceContext> = groups.iter().flat_map(|group| &group.kinds).collect();
+        let controllers: Vec<&ResourceContext> =
             groups.iter().flat_map(|group| &group.controllers).collect();
         let rules = controllers
             .iter()
             .flat_map(|owner| recipes[&owner.recipe].rules.iter().map(|rule| (*owner, rule)));
         let rules = recipes::merge(rules);
 
-        let seen = context::Project::new(project);
+        let seen = ProjectContext::new(project);
         let header = seen.header("//");
         let globals = Globals {
             header: if header.is_empty() { header } else { format!("{header}\n") },
@@ -167,9 +168,9 @@ impl Renderer {
         Ok(())
     }
 
-    fn run(&self, job: &Job<'_>, resources: &[Resource]) -> Result<String> {
+    fn run(&self, job: &Job<'_>, resources: &[ResourceContext]) -> Result<String> {
         let mut context = job.subject.context();
-        if let (For::Crd, Subject::Resource(storage)) = (job.file.for_each, job.subject) {
+        if let (RenderPer::Crd, Subject::Resource(storage)) = (job.file.per, job.subject) {
             context.insert("versions", &self.crd_versions(storage, resources)?);
         }
         let text = self.render_one(&job.template, &context)?;
@@ -185,15 +186,20 @@ impl Renderer {
     }
 
     /// The versions of a kind as its CRD lists them.
-    fn crd_versions(&self, storage: &Resource, resources: &[Resource]) -> Result<Vec<CrdVersion>> {
-        let same =
-            |r: &&Resource| r.has_api() && r.group == storage.group && r.kind == storage.kind;
+    fn crd_versions(
+        &self,
+        storage: &ResourceContext,
+        resources: &[ResourceContext],
+    ) -> Result<Vec<CrdVersionContext>> {
+        let same = |r: &&ResourceContext| {
+            r.has_api() && r.group == storage.group && r.kind == storage.kind
+        };
         let mut versions = Vec::new();
         for resource in resources.iter().filter(same) {
             let context = Subject::Resource(resource).context();
             let yaml = self.render_one(&crd_version_template(resource), &context)?;
             let stored = resource.is_storage();
-            versions.push(CrdVersion { name: resource.version.clone(), stored, yaml });
+            versions.push(CrdVersionContext { name: resource.version.clone(), stored, yaml });
         }
         // The order in which the generated project's `make manifests` merges them.
         versions.sort_by(|a, b| {
@@ -204,45 +210,45 @@ impl Renderer {
 }
 
 /// cargo tells packages of one name apart by writing the lock file in another way.
-fn check_package(lock: &str, name: &str) -> Result<(), Refusal> {
+fn check_package(lock: &str, name: &str) -> Result<(), UserError> {
     match lock::names(lock).filter(|package| *package == name).count() {
         0 | 1 => Ok(()),
-        _ => Err(Refusal::usage(format!(
+        _ => Err(UserError::usage(format!(
             "the project name `{name}` is that of a package which the project needs"
         ))
-        .hint("choose another name with `--project-name`")),
+        .with_hint("choose another name with `--project-name`")),
     }
 }
 
 /// What every template sees.
 #[derive(Serialize)]
 struct Globals<'a> {
-    project: context::Project,
+    project: ProjectContext,
     header: String,
     header_hash: String,
-    resources: &'a [Resource],
-    groups: &'a [Group],
-    kinds: Vec<&'a Resource>,
-    controllers: Vec<&'a Resource>,
+    resources: &'a [ResourceContext],
+    groups: &'a [GroupContext],
+    kinds: Vec<&'a ResourceContext>,
+    controllers: Vec<&'a ResourceContext>,
     rules: Vec<recipes::PolicyRule>,
 }
 
 /// One item of a CRD's `spec.versions`.
 #[derive(Serialize)]
-struct CrdVersion {
+struct CrdVersionContext {
     name: String,
     stored: bool,
     yaml: String,
 }
 
-fn crd_version_template(resource: &Resource) -> String {
+fn crd_version_template(resource: &ResourceContext) -> String {
     format!("recipes/{}/crd_version.yaml.tera", resource.recipe)
 }
 
 /// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
 /// serde-saphyr writes, because that is what writes YAML in the generated project, where no name is folded.
 fn yaml(text: &str) -> String {
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: names::SUBDOMAIN };
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: names::MAX_SUBDOMAIN };
     let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::context::Resource;
-use super::templates::Set;
-use crate::error::Refusal;
+use super::context::ResourceContext;
+use super::templates::TemplateSet;
+use crate::error::UserError;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{FOREIGN_RECIPE, NO_RECIPE};
+use crate::project::{EXTERNAL_RECIPE, NO_RECIPE};
 
 /// A recipe's `recipe.yaml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,16 +39,16 @@ impl Recipe {
     /// Whether the recipe suits a kind with or without namespaces.
     ///
     /// # Errors
-    /// A [`Refusal`] for a recipe whose children would have nowhere to be.
+    /// A [`UserError`] for a recipe whose children would have nowhere to be.
     pub fn check_scope(&self, namespaced: bool) -> Result<()> {
         if namespaced || !self.needs_namespace {
             return Ok(());
         }
         let recipe = &self.name;
-        Err(Refusal::usage(format!(
+        Err(UserError::usage(format!(
             "`--namespaced` is `false`, but the recipe `{recipe}` makes objects in the namespace of its own"
         ))
-        .hint(format!("leave out `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
+        .with_hint(format!("leave out `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
         .into())
     }
 }
@@ -64,12 +64,14 @@ impl Recipe {
         &self,
         options: &RecipeOptions,
         all: &[Self],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), UserError> {
         let name = &self.name;
         for given in options.given() {
             if !self.options.iter().any(|option| option == given.name) {
-                let refusal =
-                    Refusal::usage(format!("the recipe `{name}` takes no `{}`", flag(given.name)));
+                let error = UserError::usage(format!(
+                    "the recipe `{name}` takes no `{}`",
+                    flag(given.name)
+                ));
                 let takes = |recipe: &&Self| recipe.options.iter().any(|o| o == given.name);
                 return Err(match all.iter().find(takes) {
                     Some(other) => {
@@ -78,13 +80,13 @@ impl Recipe {
                             .iter()
                             .map(|name| format!(" `{}`", flag(name)))
                             .collect();
-                        refusal.hint(format!(
+                        error.with_hint(format!(
                             "leave it out, or use `--recipe {}` with{}",
                             other.name,
                             needs.join(",")
                         ))
                     }
-                    None => refusal.hint("leave it out"),
+                    None => error.with_hint("leave it out"),
                 });
             }
         }
@@ -93,9 +95,11 @@ impl Recipe {
             None => Ok(()),
             Some(missing) => {
                 let flag = flag(missing);
-                Err(Refusal::usage(format!("the recipe `{name}` needs `{flag}`")).hint(format!(
-                    "give `{flag}`, or use another recipe: `opctl create api --list-recipes`"
-                )))
+                Err(UserError::usage(format!("the recipe `{name}` needs `{flag}`")).with_hint(
+                    format!(
+                        "give `{flag}`, or use another recipe: `opctl create api --list-recipes`"
+                    ),
+                ))
             }
         }
     }
@@ -113,10 +117,10 @@ pub struct Rule {
     pub verbs: Vec<String>,
 }
 
-impl Set {
+impl TemplateSet {
     /// All recipes of the project's own kinds, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        let names = self.names().filter_map(recipe_of).filter(|name| *name != FOREIGN_RECIPE);
+        let names = self.names().filter_map(recipe_of).filter(|name| *name != EXTERNAL_RECIPE);
         names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 
@@ -132,7 +136,7 @@ impl Set {
     /// the kind, else the empty one.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no recipe of the name that is asked for, or if it does not go with
+    /// A [`UserError`] if there is no recipe of the name that is asked for, or if it does not go with
     /// the options.
     pub fn choose_recipe(
         &self,
@@ -147,8 +151,8 @@ impl Set {
         let position = match asked_for {
             Some(name) => find(name).ok_or_else(|| {
                 let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
-                Refusal::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
-                    .hint(format!("use one of {}", names.join(", ")))
+                UserError::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
+                    .with_hint(format!("use one of {}", names.join(", ")))
             })?,
             None => {
                 let position = meant().or_else(known).or_else(|| find(NO_RECIPE));
@@ -174,7 +178,7 @@ pub struct PolicyRule {
 
 /// The rules of all controllers, merged and sorted as the generated project's own `make manifests` does.
 pub(super) fn merge<'a>(
-    rules: impl IntoIterator<Item = (&'a Resource, &'a Rule)>,
+    rules: impl IntoIterator<Item = (&'a ResourceContext, &'a Rule)>,
 ) -> Vec<PolicyRule> {
     let mut verbs_of: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for (owner, rule) in rules {

@@ -9,10 +9,10 @@ use super::files::{FILES, File};
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
-static CURRENT: LazyLock<Set> = LazyLock::new(|| {
+static CURRENT: LazyLock<TemplateSet> = LazyLock::new(|| {
     let mut sources = BTreeMap::new();
     collect(&EMBEDDED, &mut sources);
-    Set { sources, files: FILES }
+    TemplateSet { sources, files: FILES }
 });
 
 fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static str>) {
@@ -28,12 +28,12 @@ fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static s
 
 /// The templates of one release, and the table that says what they make.
 #[derive(Debug)]
-pub struct Set {
+pub struct TemplateSet {
     sources: BTreeMap<String, &'static str>,
     files: &'static [File],
 }
 
-impl Set {
+impl TemplateSet {
     /// A set of one's own.
     pub fn new(
         sources: impl IntoIterator<Item = (String, &'static str)>,
@@ -49,7 +49,7 @@ impl Set {
 
     /// The set that a project was made with, by the version of opctl in its `PROJECT`. The sets of
     /// older releases will be picked here; as long as there are none, every project gets the current one.
-    pub fn of(_version: &str) -> &'static Self {
+    pub fn for_version(_version: &str) -> &'static Self {
         Self::current()
     }
 

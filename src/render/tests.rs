@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::files::{Class, File, For};
+use super::files::{File, Ownership, RenderPer};
 use super::*;
 use crate::project::options::RecipeOptions;
-use crate::project::{Answers, ApiRequest, FOREIGN_RECIPE, License};
+use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk, License};
 
 /// Every template has a row in the table, and every row has its template, for each recipe.
 #[test]
 fn the_table_is_the_folder() {
-    let set = Set::current();
+    let set = TemplateSet::current();
     let recipes = set.recipes().unwrap();
     let mut expected: BTreeSet<String> = BTreeSet::new();
     for recipe in &recipes {
         for file in set.files() {
             let template = file.template.replace("{recipe}", &recipe.name);
             match template.strip_suffix("{part}.tera") {
-                Some(folder) => {
-                    let part = |name: &&str| name.starts_with(folder) && name.ends_with(".tera");
+                Some(directory) => {
+                    let part = |name: &&str| name.starts_with(directory) && name.ends_with(".tera");
                     expected.extend(set.names().filter(part).map(str::to_owned));
                 }
                 None => _ = expected.insert(template),
@@ -34,7 +34,7 @@ fn the_table_is_the_folder() {
     // Somebody else's kind has its API elsewhere.
     expected.extend(
         ["recipe.yaml", "controller.rs.tera", "test.rs.tera"]
-            .map(|file| format!("recipes/{FOREIGN_RECIPE}/{file}")),
+            .map(|file| format!("recipes/{EXTERNAL_RECIPE}/{file}")),
     );
     let actual: BTreeSet<String> = set.names().map(str::to_owned).collect();
     assert_eq!(
@@ -50,52 +50,57 @@ fn the_table_is_the_folder() {
 }
 
 const FILES: &[File] = &[
-    File { template: "once", path: "once", class: Class::Owned, for_each: For::Project },
+    File {
+        template: "once",
+        path: "once",
+        ownership: Ownership::Generated,
+        per: RenderPer::Project,
+    },
     File {
         template: "mit",
         path: "LICENSE",
-        class: Class::Seeded,
-        for_each: For::License(License::Mit),
+        ownership: Ownership::Scaffolded,
+        per: RenderPer::License(License::Mit),
     },
     File {
         template: "group",
         path: "{group_file}/mod.rs",
-        class: Class::Owned,
-        for_each: For::Group,
+        ownership: Ownership::Generated,
+        per: RenderPer::Group,
     },
     File {
         template: "version",
         path: "{group_file}/{version}.rs",
-        class: Class::Owned,
-        for_each: For::Version,
+        ownership: Ownership::Generated,
+        per: RenderPer::Version,
     },
     File {
         template: "crd",
         path: "{api_group}_{plural}.yaml",
-        class: Class::Derived,
-        for_each: For::Crd,
+        ownership: Ownership::Derived,
+        per: RenderPer::Crd,
     },
     File {
         template: "controller",
         path: "{kind_file}",
-        class: Class::Seeded,
-        for_each: For::Controller,
+        ownership: Ownership::Scaffolded,
+        per: RenderPer::Controller,
     },
     File {
         template: "recipes/{recipe}/controller/{part}.tera",
         path: "{kind_file}_parts/{part}",
-        class: Class::Seeded,
-        for_each: For::ControllerPart,
+        ownership: Ownership::Scaffolded,
+        per: RenderPer::ControllerPart,
     },
     File {
         template: "recipes/{recipe}/x",
         path: "{version}/{kind_lower}",
-        class: Class::Seeded,
-        for_each: For::Resource,
+        ownership: Ownership::Scaffolded,
+        per: RenderPer::Resource,
     },
 ];
 
-fn set() -> &'static Set {
+fn set() -> &'static TemplateSet {
     let sources = [
         (
             "once",
@@ -114,24 +119,15 @@ fn set() -> &'static Set {
             "{summary: s, kinds: [], rules: [{resource: self/status, verbs: [patch]}, {resource: self, verbs: [watch, list]}, {group: apps, resource: deployments, verbs: [list]}]}",
         ),
     ];
-    Box::leak(Box::new(Set::new(sources.map(|(name, source)| (name.to_owned(), source)), FILES)))
+    Box::leak(Box::new(TemplateSet::new(
+        sources.map(|(name, source)| (name.to_owned(), source)),
+        FILES,
+    )))
 }
 
 fn with(project: Project, group: &str, version: &str, kind: &str) -> Project {
-    let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
-    let request = ApiRequest {
-        group,
-        version,
-        kind,
-        plural: None,
-        namespaced: None,
-        force: false,
-        foreign: None,
-    };
-    let new = project.check_api(&request).unwrap();
-    let options = RecipeOptions::default();
-    let answers = Answers { resource: true, controller: true, recipe: "none".to_owned(), options };
-    project.with_api(&new, &request, &answers).unwrap()
+    let request = ApiRequest { gvk: Gvk::new(group, version, kind), ..ApiRequest::default() };
+    project.with_api(&project.check_api(request).unwrap()).unwrap()
 }
 
 #[test]
@@ -170,9 +166,13 @@ fn a_model_becomes_a_tree() {
 
 #[test]
 fn an_unknown_variable_is_an_error_that_names_the_template() {
-    const FILES: &[File] =
-        &[File { template: "t", path: "t", class: Class::Owned, for_each: For::Project }];
-    let set = Box::leak(Box::new(Set::new([("t".to_owned(), "<$ nosuch $>")], FILES)));
+    const FILES: &[File] = &[File {
+        template: "t",
+        path: "t",
+        ownership: Ownership::Generated,
+        per: RenderPer::Project,
+    }];
+    let set = Box::leak(Box::new(TemplateSet::new([("t".to_owned(), "<$ nosuch $>")], FILES)));
     let error = Renderer::new(set).unwrap().render(&Project::new("p".to_owned())).unwrap_err();
     let message = format!("{error:#}");
     assert!(message.contains("`t`") && message.contains("nosuch"), "{message}");
@@ -217,7 +217,7 @@ fn recipes_take_options_that_there_are() {
         ..RecipeOptions::default()
     };
     let known: Vec<&str> = all.given().map(|given| given.name).collect();
-    for recipe in Set::current().recipes().unwrap() {
+    for recipe in TemplateSet::current().recipes().unwrap() {
         assert!(recipe.options.iter().all(|o| known.contains(&o.as_str())), "{recipe:?}");
         assert!(recipe.requires.iter().all(|o| recipe.options.contains(o)), "{recipe:?}");
     }

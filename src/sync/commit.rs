@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::disk::Disk;
-use super::names;
 use super::plan::{Action, Plan, Step};
+use super::temporary;
 use crate::project;
 
 /// The effects of a commit, one at a time.
 pub trait Writer {
     /// Creates a folder whose parent exists.
-    fn create_folder(&mut self, folder: &Path) -> io::Result<()>;
+    fn create_directory(&mut self, directory: &Path) -> io::Result<()>;
     /// Writes a new file that is meant for a place, with that place's permissions.
     fn write(
         &mut self,
@@ -38,7 +38,7 @@ pub trait Writer {
     /// Removes a file.
     fn remove(&mut self, file: &Path) -> io::Result<()>;
     /// Removes an empty folder.
-    fn remove_folder(&mut self, folder: &Path) -> io::Result<()>;
+    fn remove_directory(&mut self, directory: &Path) -> io::Result<()>;
 }
 
 /// Writes a plan.
@@ -66,13 +66,13 @@ pub fn commit(plan: &Plan, writer: &mut impl Writer) -> Result<()> {
 /// Removes the receipts of a command that was killed after it was done.
 pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
     // While PROJECT waits for its place, the receipts are needed.
-    if names::temporary(&disk.read(project::FILE)?.place).exists() {
+    if temporary::path_for(&disk.read(project::FILE)?.place).exists() {
         return Ok(());
     }
     let entries = fs::read_dir(disk.root())
         .with_context(|| format!("cannot read {}", disk.root().display()))?;
     for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(names::is_receipt) {
+        if entry.file_name().to_str().is_some_and(temporary::is_receipt) {
             writer
                 .remove(&entry.path())
                 .with_context(|| format!("cannot delete {}", entry.path().display()))?;
@@ -84,7 +84,7 @@ pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
 /// What is on the disk, but not in its place yet.
 #[derive(Default)]
 struct Stage {
-    folders: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
     files: BTreeSet<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl Stage {
             let Some(contents) = &step.contents else { continue };
             self.create_parents(&step.place, writer)
                 .with_context(|| format!("cannot create the folder of {}", step.path))?;
-            let files = [step.receipt.clone(), Some(names::temporary(&step.place))];
+            let files = [step.receipt.clone(), Some(temporary::path_for(&step.place))];
             for file in files.into_iter().flatten() {
                 let written = writer.write(&file, &step.place, contents, step.executable);
                 self.files.insert(file);
@@ -107,10 +107,10 @@ impl Stage {
 
     fn create_parents(&mut self, place: &Path, writer: &mut impl Writer) -> io::Result<()> {
         let missing: Vec<&Path> =
-            place.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
-        for folder in missing.into_iter().rev() {
-            writer.create_folder(folder)?;
-            self.folders.push(folder.to_owned());
+            place.ancestors().skip(1).take_while(|directory| !directory.exists()).collect();
+        for directory in missing.into_iter().rev() {
+            writer.create_directory(directory)?;
+            self.directories.push(directory.to_owned());
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Stage {
                     .with_context(|| format!("cannot delete {}", step.path))?;
             } else if step.contents.is_some() {
                 writer
-                    .rename(&names::temporary(&step.place), &step.place)
+                    .rename(&temporary::path_for(&step.place), &step.place)
                     .with_context(|| format!("cannot write {}", step.path))?;
             }
         }
@@ -138,8 +138,8 @@ impl Stage {
         for file in &self.files {
             let _ = writer.remove(file);
         }
-        for folder in self.folders.iter().rev() {
-            let _ = writer.remove_folder(folder);
+        for directory in self.directories.iter().rev() {
+            let _ = writer.remove_directory(directory);
         }
     }
 }
@@ -148,8 +148,8 @@ impl Stage {
 pub struct FileSystem;
 
 impl Writer for FileSystem {
-    fn create_folder(&mut self, folder: &Path) -> io::Result<()> {
-        fs::create_dir(folder)
+    fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
+        fs::create_dir(directory)
     }
 
     fn write(
@@ -188,8 +188,8 @@ impl Writer for FileSystem {
         fs::remove_file(file)
     }
 
-    fn remove_folder(&mut self, folder: &Path) -> io::Result<()> {
-        fs::remove_dir(folder)
+    fn remove_directory(&mut self, directory: &Path) -> io::Result<()> {
+        fs::remove_dir(directory)
     }
 }
 

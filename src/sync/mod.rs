@@ -3,9 +3,9 @@
 mod commit;
 mod disk;
 mod merge;
-mod names;
 mod plan;
+mod temporary;
 mod workspace;
 
-pub use plan::{Action, Conflicts, Options, Plan, Reason, Step};
+pub use plan::{Action, Conflicts, Plan, PlanOptions, Reason, Step};
 pub use workspace::Workspace;

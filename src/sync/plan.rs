@@ -7,9 +7,9 @@ use anyhow::Result;
 
 use super::disk::Disk;
 use super::merge::{self, Merged};
-use super::names;
-use crate::render::files::Class;
-use crate::render::{Rendered, Tree};
+use super::temporary;
+use crate::render::files::Ownership;
+use crate::render::{RenderedFile, Tree};
 
 /// What happens to one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub enum Conflicts {
 
 /// How a plan is made.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct PlanOptions {
     /// Take our version where there is a conflict.
     pub force: bool,
     /// What is done about conflicts otherwise.
@@ -122,7 +122,12 @@ pub struct Plan {
 
 impl Plan {
     /// Merges the trees of the old and of the new model with the disk.
-    pub(super) fn new(base: &Tree, theirs: &Tree, disk: &Disk, options: Options) -> Result<Self> {
+    pub(super) fn new(
+        base: &Tree,
+        theirs: &Tree,
+        disk: &Disk,
+        options: PlanOptions,
+    ) -> Result<Self> {
         let mut steps = Vec::new();
         let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).collect();
         for path in paths {
@@ -136,16 +141,16 @@ impl Plan {
 
     fn step(
         path: &str,
-        base: Option<&Rendered>,
-        theirs: Option<&Rendered>,
+        base: Option<&RenderedFile>,
+        theirs: Option<&RenderedFile>,
         disk: &Disk,
-        options: Options,
+        options: PlanOptions,
     ) -> Result<Step> {
         let ours = disk.read(path)?;
         let (mut action, mut contents) = decide(base, ours.contents.as_deref(), theirs, options);
         let mut receipt = None;
         if let (Some(base), Some(theirs), Some(ours)) = (base, theirs, &ours.contents) {
-            let name = names::receipt(path, &base.text, &theirs.text);
+            let name = temporary::receipt_name(path, &base.text, &theirs.text);
             // A command that was killed before it came to PROJECT has done this merge already.
             let done = disk.read(&name)?.contents.is_some_and(|merged| merged == *ours);
             if done {
@@ -154,7 +159,7 @@ impl Plan {
             let merges = matches!(action, Action::Merge | Action::Mark);
             receipt = (done || merges).then(|| disk.root().join(name));
         }
-        let executable = theirs.is_some_and(Rendered::is_executable);
+        let executable = theirs.is_some_and(RenderedFile::is_executable);
         Ok(Step { path: path.to_owned(), action, place: ours.place, contents, receipt, executable })
     }
 
@@ -178,10 +183,10 @@ impl Step {
 
 /// The table of the three-way merge. The contents are what is to be written.
 fn decide(
-    base: Option<&Rendered>,
+    base: Option<&RenderedFile>,
     ours: Option<&[u8]>,
-    theirs: Option<&Rendered>,
-    options: Options,
+    theirs: Option<&RenderedFile>,
+    options: PlanOptions,
 ) -> (Action, Option<Vec<u8>>) {
     let is_base = |ours: &[u8]| base.is_some_and(|base| merge::same(ours, &base.text));
     match (base, ours, theirs) {
@@ -215,13 +220,13 @@ fn decide(
 
 fn conflict(
     why: Reason,
-    theirs: &Rendered,
+    theirs: &RenderedFile,
     marked: Option<Vec<u8>>,
-    options: Options,
+    options: PlanOptions,
 ) -> (Action, Option<Vec<u8>>) {
-    match (theirs.class, marked) {
+    match (theirs.ownership, marked) {
         _ if options.force => (Action::Overwrite, Some(theirs.text.clone().into_bytes())),
-        (Class::Derived, _) => (Action::Keep("yours; it is written anew from the code"), None),
+        (Ownership::Derived, _) => (Action::Keep("yours; it is written anew from the code"), None),
         (_, Some(marked)) if options.conflicts == Conflicts::Inline => (Action::Mark, Some(marked)),
         _ => (Action::Conflict(why), None),
     }

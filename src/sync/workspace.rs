@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use super::commit::{self, FileSystem};
 use super::disk::Disk;
 use super::merge::{self, Merged};
-use super::plan::{Action, Options, Plan, Step};
-use crate::error::Refusal;
+use super::plan::{Action, Plan, PlanOptions, Step};
+use crate::error::UserError;
 use crate::project::{self, Project};
-use crate::render::{Renderer, Set, Tree};
+use crate::render::{Renderer, TemplateSet, Tree};
 
 /// How long a command waits for another one in the same project: a command takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A folder that holds a project or will.
 pub struct Workspace {
@@ -36,9 +36,9 @@ impl Workspace {
     /// The folder of a project.
     ///
     /// # Errors
-    /// A [`Refusal`] if there is no `PROJECT`, if it is not ours to work on, or if another opctl is at work.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let workspace = Self::at(folder)?;
+    /// A [`UserError`] if there is no `PROJECT`, if it is not ours to work on, or if another opctl is at work.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let workspace = Self::at(directory)?;
         if workspace.current.is_none() {
             return Err(no_project(workspace.disk.root()).into());
         }
@@ -46,14 +46,14 @@ impl Workspace {
     }
 
     /// A folder that may hold a project or not.
-    pub fn at(folder: &Path) -> Result<Self> {
-        let disk = Disk::new(folder)?;
+    pub fn at(directory: &Path) -> Result<Self> {
+        let disk = Disk::new(directory)?;
         let lock = lock(disk.root())?;
         commit::clean_up(&disk, &mut FileSystem)?;
         let current = match disk.read(project::FILE)?.contents {
             Some(bytes) => {
                 let text = String::from_utf8(bytes)
-                    .map_err(|_| Refusal::failure("PROJECT is damaged: it is no text"))?;
+                    .map_err(|_| UserError::failure("PROJECT is damaged: it is no text"))?;
                 let project = Project::parse(&text)?;
                 Some(Current { text, project })
             }
@@ -68,7 +68,12 @@ impl Workspace {
     }
 
     /// What it takes to make `base` into `new`, where `base` is the model that the files were made from.
-    pub fn plan(&self, base: Option<&Project>, new: &Project, options: Options) -> Result<Plan> {
+    pub fn plan(
+        &self,
+        base: Option<&Project>,
+        new: &Project,
+        options: PlanOptions,
+    ) -> Result<Plan> {
         self.plan_with(base, new, Tree::new(), options)
     }
 
@@ -77,17 +82,17 @@ impl Workspace {
         &self,
         base: Option<&Project>,
         new: &Project,
-        attached: Tree,
-        options: Options,
+        extra_files: Tree,
+        options: PlanOptions,
     ) -> Result<Plan> {
-        let set = Set::of(&new.cli_version);
+        let set = TemplateSet::for_version(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
         let base = match base {
             Some(project) => renderer.render(project)?,
             None => Tree::new(),
         };
         let mut theirs = renderer.render(new)?;
-        theirs.extend(attached);
+        theirs.extend(extra_files);
         let mut plan = Plan::new(&base, &theirs, &self.disk, options)?;
         let mut project = self.project_step(new)?;
         if project.contents.is_none()
@@ -140,29 +145,32 @@ impl Workspace {
     }
 }
 
-fn no_project(folder: &Path) -> Refusal {
-    let refusal = Refusal::failure(format!("there is no PROJECT in {}", folder.display()));
-    match folder.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file()) {
-        Some(parent) => refusal
-            .hint(format!("run the command at the root of the project: `cd {}`", parent.display())),
-        None => refusal.hint("create a project with `opctl init`"),
+fn no_project(directory: &Path) -> UserError {
+    let error = UserError::failure(format!("there is no PROJECT in {}", directory.display()));
+    match directory.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file()) {
+        Some(parent) => error.with_hint(format!(
+            "run the command at the root of the project: `cd {}`",
+            parent.display()
+        )),
+        None => error.with_hint("create a project with `opctl init`"),
     }
 }
 
 /// Keeps other commands out of the folder, and waits for one that is about to be done. A file system
 /// that cannot lock is no reason to stop.
-fn lock(folder: &Path) -> Result<Option<File>> {
-    let file = File::open(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+fn lock(directory: &Path) -> Result<Option<File>> {
+    let file =
+        File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     let begin = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
-                thread::sleep(PATIENCE / 100);
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
+                thread::sleep(LOCK_TIMEOUT / 100);
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(Refusal::failure("another opctl is at work in this project")
-                    .hint("run the command again when it is done")
+                return Err(UserError::failure("another opctl is at work in this project")
+                    .with_hint("run the command again when it is done")
                     .into());
             }
             Err(TryLockError::Error(_)) => return Ok(None),

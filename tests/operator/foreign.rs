@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 
-use opctl::project::builtin::{self, Group, Kind};
+use opctl::project::builtin::{self, CoreGroup, CoreKind};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -58,7 +58,7 @@ fn test_of_the_table() -> String {
     .to_owned();
     for (group, kind) in builtin::all() {
         let scope = if kind.namespaced { "Namespace" } else { "Cluster" };
-        let Kind { kind, plural, .. } = kind;
+        let CoreKind { kind, plural, .. } = kind;
         let (version, module) = (&group.version, &group.module);
         let group = api_group(group);
         let _ = writeln!(
@@ -110,7 +110,7 @@ fn the_api_server_takes_every_object(cluster: &Cluster) {
     }
 }
 
-fn api_group(group: &Group) -> String {
+fn api_group(group: &CoreGroup) -> String {
     match (group.group.as_str(), group.domain.as_str()) {
         (builtin::CORE, _) => String::new(),
         (name, "") => name.to_owned(),
@@ -118,7 +118,7 @@ fn api_group(group: &Group) -> String {
     }
 }
 
-fn api_version(group: &Group) -> String {
+fn api_version(group: &CoreGroup) -> String {
     match api_group(group) {
         name if name.is_empty() => group.version.clone(),
         name => format!("{name}/{}", group.version),

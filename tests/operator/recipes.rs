@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use opctl::project::options::{RecipeOptions, flag};
-use opctl::project::{Answers, ApiRequest, Project as Model};
+use opctl::project::{ApiRequest, Gvk, Project as Model};
 use opctl::render::recipes::Recipe;
-use opctl::render::{Renderer, Set, Tree, files::FILES};
+use opctl::render::{Renderer, TemplateSet, Tree, files::FILES};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -66,7 +66,7 @@ fn a_recipe_is_nothing_but_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     collect(&root.join("templates"), "", &mut sources);
     collect(&root.join("tests/recipes"), "recipes/", &mut sources);
-    let set: &'static Set = Box::leak(Box::new(Set::new(sources, FILES)));
+    let set: &'static TemplateSet = Box::leak(Box::new(TemplateSet::new(sources, FILES)));
 
     let machine = Machine::new();
     let project = Project::init(&machine, "greeting-operator", &[]);
@@ -79,23 +79,14 @@ fn a_recipe_is_nothing_but_files() {
 }
 
 /// What `opctl create api --group web --version v1 --kind Greeting` would make with the set.
-fn tree(set: &'static Set, project: &str) -> Vec<(String, String)> {
+fn tree(set: &'static TemplateSet, project: &str) -> Vec<(String, String)> {
     let model = Model::parse(project).unwrap();
-    let request = ApiRequest {
-        group: "web".to_owned(),
-        version: "v1".to_owned(),
-        kind: "Greeting".to_owned(),
-        plural: None,
-        namespaced: None,
-        force: false,
-        foreign: None,
-    };
-    let options = RecipeOptions::default();
-    let recipe = set.choose_recipe(None, &request.kind, &options).unwrap().name;
+    let gvk = Gvk::new("web", "v1", "Greeting");
+    let recipe = set.choose_recipe(None, &gvk.kind, &RecipeOptions::default()).unwrap().name;
     assert_eq!(recipe, "greeting");
-    let answers = Answers { resource: true, controller: true, recipe, options };
-    let new = model.check_api(&request).unwrap();
-    let model = model.with_api(&new, &request, &answers).unwrap();
+    let mut api = model.check_api(ApiRequest { gvk, ..ApiRequest::default() }).unwrap();
+    api.recipe = recipe;
+    let model = model.with_api(&api).unwrap();
     let tree: Tree = Renderer::new(set).unwrap().render(&model).unwrap();
     tree.into_iter().map(|(path, file)| (path, file.text)).collect()
 }
@@ -114,7 +105,7 @@ fn collect(folder: &Path, prefix: &str, sources: &mut BTreeMap<String, &'static 
 
 /// Those that `opctl create api --list-recipes` names.
 pub fn recipes() -> Vec<Recipe> {
-    Set::current().recipes().unwrap()
+    TemplateSet::current().recipes().unwrap()
 }
 
 /// The kind that a user takes the recipe for.

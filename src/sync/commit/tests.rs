@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 use super::*;
-use crate::project::options::RecipeOptions;
-use crate::project::{Answers, ApiRequest, Project, Settings};
-use crate::sync::{Conflicts, Options, Workspace};
+use crate::project::{ApiRequest, Gvk, Project, Settings};
+use crate::sync::{Conflicts, PlanOptions, Workspace};
 
 /// Fails for good after some operations, as a process does that is killed, or just once.
 struct Mortal {
@@ -32,8 +31,8 @@ impl Mortal {
 }
 
 impl Writer for Mortal {
-    fn create_folder(&mut self, folder: &Path) -> io::Result<()> {
-        self.act(|disk| disk.create_folder(folder))
+    fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
+        self.act(|disk| disk.create_directory(directory))
     }
     fn write(
         &mut self,
@@ -54,19 +53,19 @@ impl Writer for Mortal {
     fn remove(&mut self, file: &Path) -> io::Result<()> {
         self.act(|disk| disk.remove(file))
     }
-    fn remove_folder(&mut self, folder: &Path) -> io::Result<()> {
-        self.act(|disk| disk.remove_folder(folder))
+    fn remove_directory(&mut self, directory: &Path) -> io::Result<()> {
+        self.act(|disk| disk.remove_directory(directory))
     }
 }
 
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-fn tree(folder: &Path) -> Tree {
+fn tree(directory: &Path) -> Tree {
     let mut tree = Tree::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => tree.extend(tree_of_folder(&path)),
+            true => tree.extend(tree_of_directory(&path)),
             false => _ = tree.insert(path.clone(), fs::read(path).unwrap()),
         }
     }
@@ -74,16 +73,16 @@ fn tree(folder: &Path) -> Tree {
 }
 
 /// With a line for the folder itself, so that an empty one shows.
-fn tree_of_folder(folder: &Path) -> Tree {
-    let mut tree = tree(folder);
-    tree.insert(folder.to_owned(), Vec::new());
+fn tree_of_directory(directory: &Path) -> Tree {
+    let mut tree = tree(directory);
+    tree.insert(directory.to_owned(), Vec::new());
     tree
 }
 
-fn relative(folder: &Path) -> Tree {
-    tree(folder)
+fn relative(directory: &Path) -> Tree {
+    tree(directory)
         .into_iter()
-        .map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes))
+        .map(|(path, bytes)| (path.strip_prefix(directory).unwrap().to_owned(), bytes))
         .collect()
 }
 
@@ -94,7 +93,7 @@ fn assert_same(actual: &Tree, expected: &Tree, when: &str) {
     assert!(different.is_empty(), "{when}: these files differ: {different:?}");
 }
 
-fn copy(folder: &Path) -> TempDir {
+fn copy(directory: &Path) -> TempDir {
     fn fill(from: &Path, to: &Path) {
         for entry in fs::read_dir(from).unwrap() {
             let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
@@ -108,7 +107,7 @@ fn copy(folder: &Path) -> TempDir {
         }
     }
     let copy = tempfile::tempdir().unwrap();
-    fill(folder, copy.path());
+    fill(directory, copy.path());
     copy
 }
 
@@ -121,55 +120,47 @@ enum Command {
     InlineConflict,
 }
 
-fn request() -> ApiRequest {
-    let (group, version, kind) =
-        ("cache".to_owned(), "v1alpha1".to_owned(), "Memcached".to_owned());
-    ApiRequest { group, version, kind, plural: None, namespaced: None, force: false, foreign: None }
+fn gvk() -> Gvk {
+    Gvk::new("cache", "v1alpha1", "Memcached")
 }
 
 fn with_api(project: &Project) -> Option<Project> {
-    let new = project.check_api(&request()).unwrap();
-    let answers = Answers {
-        resource: true,
-        controller: true,
-        recipe: "none".to_owned(),
-        options: RecipeOptions::default(),
-    };
-    project.with_api(&new, &request(), &answers).ok()
+    let request = ApiRequest { gvk: gvk(), ..ApiRequest::default() };
+    project.with_api(&project.check_api(request).unwrap()).ok()
 }
 
 impl Command {
     /// A folder in the state that the command begins with, with a user's edits in it.
-    fn prepare(self, folder: &Path) {
-        fs::write(folder.join("notes.txt"), "mine\n").unwrap();
+    fn prepare(self, directory: &Path) {
+        fs::write(directory.join("notes.txt"), "mine\n").unwrap();
         if matches!(self, Self::Init) {
             return;
         }
-        Self::Init.run(folder, &mut FileSystem).unwrap();
+        Self::Init.run(directory, &mut FileSystem).unwrap();
         if matches!(self, Self::DeleteApi) {
-            Self::CreateApi.run(folder, &mut FileSystem).unwrap();
+            Self::CreateApi.run(directory, &mut FileSystem).unwrap();
         }
-        let registry = folder.join("src/api/mod.rs");
+        let registry = directory.join("src/api/mod.rs");
         let edited = format!("// mine\n{}", fs::read_to_string(&registry).unwrap());
         fs::write(&registry, edited).unwrap();
-        fs::remove_file(folder.join("LICENSE")).unwrap();
+        fs::remove_file(directory.join("LICENSE")).unwrap();
         if matches!(self, Self::InlineConflict) {
-            fs::write(folder.join("src/controller/mod.rs"), "// all mine\n").unwrap();
+            fs::write(directory.join("src/controller/mod.rs"), "// all mine\n").unwrap();
         }
     }
 
-    fn run(self, folder: &Path, writer: &mut impl Writer) -> Result<()> {
-        let workspace = Workspace::at(folder)?;
+    fn run(self, directory: &Path, writer: &mut impl Writer) -> Result<()> {
+        let workspace = Workspace::at(directory)?;
         let (base, new) = match (self, workspace.project()) {
             (Self::Init, None) => {
                 (None, Some(Project::new("p".to_owned()).with(Settings::default())?))
             }
             (Self::CreateApi | Self::InlineConflict, Some(old)) => (Some(old), with_api(old)),
-            (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&request()))),
+            (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&gvk()))),
             _ => (None, None),
         };
         let Some(new) = new else { return Ok(()) };
-        let options = Options { force: false, conflicts: Conflicts::Inline };
+        let options = PlanOptions { force: false, conflicts: Conflicts::Inline };
         commit(&workspace.plan(base, &new, options)?, writer)
     }
 }
@@ -187,11 +178,11 @@ fn a_kill_at_any_moment_is_healed_by_running_the_command_again() {
         let expected = relative(undisturbed.path());
 
         for steps in 0.. {
-            let folder = copy(start.path());
-            let killed = command.run(folder.path(), &mut Mortal::new(steps, false));
-            command.run(folder.path(), &mut FileSystem).unwrap();
+            let directory = copy(start.path());
+            let killed = command.run(directory.path(), &mut Mortal::new(steps, false));
+            command.run(directory.path(), &mut FileSystem).unwrap();
             assert_same(
-                &relative(folder.path()),
+                &relative(directory.path()),
                 &expected,
                 &format!("{command:?}, killed after {steps} operations"),
             );
@@ -210,14 +201,14 @@ fn what_cannot_be_written_changes_nothing_or_is_completed_by_the_second_run() {
         command.prepare(start.path());
         let before = relative(start.path());
         for steps in 0.. {
-            let folder = copy(start.path());
-            let Err(error) = command.run(folder.path(), &mut Mortal::new(steps, true)) else {
+            let directory = copy(start.path());
+            let Err(error) = command.run(directory.path(), &mut Mortal::new(steps, true)) else {
                 break;
             };
             let message = format!("{error:#}");
             if message.starts_with("nothing was changed: cannot ") {
                 assert_same(
-                    &relative(folder.path()),
+                    &relative(directory.path()),
                     &before,
                     &format!("{command:?}, failed after {steps} operations"),
                 );

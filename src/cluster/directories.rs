@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::error::Refusal;
+use crate::error::UserError;
 
 /// The cache: `OPCTL_CACHE_DIR`, or `opctl` in `XDG_CACHE_HOME` or `~/.cache`. Made if need be.
 ///
 /// # Errors
 /// When there is no home directory, or the folder cannot be made.
 pub fn cache() -> Result<PathBuf> {
-    made(&choose("OPCTL_CACHE_DIR", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))?)
+    create(&choose("OPCTL_CACHE_DIR", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))?)
 }
 
 /// The state: `OPCTL_STATE_DIR`, or `opctl` in `XDG_STATE_HOME` or `~/.local/state`. Made if need be.
@@ -23,7 +23,7 @@ pub fn cache() -> Result<PathBuf> {
 /// # Errors
 /// When there is no home directory, or the folder cannot be made.
 pub fn state() -> Result<PathBuf> {
-    made(&choose("OPCTL_STATE_DIR", "XDG_STATE_HOME", ".local/state", |name| env::var_os(name))?)
+    create(&choose("OPCTL_STATE_DIR", "XDG_STATE_HOME", ".local/state", |name| env::var_os(name))?)
 }
 
 /// Makes the folder, for this user alone, and returns its real path, so that processes that were
@@ -31,12 +31,12 @@ pub fn state() -> Result<PathBuf> {
 ///
 /// # Errors
 /// When the folder cannot be made.
-pub fn made(folder: &Path) -> Result<PathBuf> {
+pub fn create(directory: &Path) -> Result<PathBuf> {
     let make = || {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        folder.canonicalize()
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        directory.canonicalize()
     };
-    make().with_context(|| format!("cannot make the folder `{}`", folder.display()))
+    make().with_context(|| format!("cannot make the folder `{}`", directory.display()))
 }
 
 fn choose(
@@ -46,17 +46,17 @@ fn choose(
     var: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf> {
     let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(folder) = set(own) {
-        return Ok(folder);
+    if let Some(directory) = set(own) {
+        return Ok(directory);
     }
     // A relative path in an XDG variable is to be ignored, says its specification.
-    if let Some(folder) = set(xdg).filter(|folder| folder.is_absolute()) {
-        return Ok(folder.join("opctl"));
+    if let Some(directory) = set(xdg).filter(|directory| directory.is_absolute()) {
+        return Ok(directory.join("opctl"));
     }
     match set("HOME") {
         Some(home) => Ok(home.join(fallback).join("opctl")),
-        None => Err(Refusal::failure("there is no home directory: HOME is not set")
-            .hint(format!("set {own} to a folder"))
+        None => Err(UserError::failure("there is no home directory: HOME is not set")
+            .with_hint(format!("set {own} to a folder"))
             .into()),
     }
 }
@@ -69,7 +69,7 @@ mod tests {
         let var = |name: &str| {
             vars.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         };
-        choose("OWN", "XDG", ".cache", var).ok().map(|folder| folder.display().to_string())
+        choose("OWN", "XDG", ".cache", var).ok().map(|directory| directory.display().to_string())
     }
 
     #[test]

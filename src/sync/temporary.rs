@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 /// Where a file is written before it is moved to its place. It is beside that place and depends on
 /// it alone, so that what a killed command left behind is overwritten when it is run again. It is
 /// short, because the file's own name may be as long as a name can be.
-pub fn temporary(place: &Path) -> PathBuf {
+pub fn path_for(place: &Path) -> PathBuf {
     let name = place.file_name().unwrap_or_default();
     place.with_file_name(format!("{PREFIX}{:016x}{SUFFIX}", hash([name.as_encoded_bytes()])))
 }
 
 /// The name, at the root of the project, of the copy of a merged text. It tells that the merge of
 /// just these texts was done.
-pub fn receipt(path: &str, base: &str, theirs: &str) -> String {
+pub fn receipt_name(path: &str, base: &str, theirs: &str) -> String {
     format!("{PREFIX}{:016x}{RECEIPT}", hash([path.as_bytes(), base.as_bytes(), theirs.as_bytes()]))
 }
 

@@ -4,24 +4,19 @@
 use anyhow::Result;
 use serde_yaml::{Mapping, Value};
 
-use super::files::Class;
-use super::{Rendered, Tree, context};
+use super::context::{ProjectContext, ResourceContext};
+use super::files::Ownership;
+use super::{RenderedFile, Tree};
 use crate::crd::{self, Crd};
-use crate::project::{ApiRequest, Project, Resource, builtin};
+use crate::project::{CheckedApi, Project, Resource, builtin};
 
-/// What the kind of a request needs, if it is somebody else's; `knows` is whether the project has had
+/// What the kind of a request needs, if it is somebody else's; `has_controller` is whether the project has had
 /// its controller already.
-pub fn files(
-    project: &Project,
-    request: &ApiRequest,
-    crd: Option<&Crd>,
-    knows: bool,
-) -> Result<Tree> {
-    let ApiRequest { group, version, kind, .. } = request;
-    match (project.resource(group, version, kind), crd) {
-        (Some(resource), Some(crd)) => of_crd(project, resource, crd, knows),
+pub fn extra_files(project: &Project, api: &CheckedApi, crd: Option<&Crd>) -> Result<Tree> {
+    match (project.resource(api.gvk()), crd) {
+        (Some(resource), Some(crd)) => of_crd(project, resource, crd, api.has_controller()),
         (Some(resource), None) if resource.core => {
-            let kind = builtin::find(group, version, kind)?.1;
+            let (_, kind) = builtin::find(api.gvk())?;
             object(project, resource, &kind.object, &[])
         }
         _ => Ok(Tree::new()),
@@ -30,23 +25,23 @@ pub fn files(
 
 /// What a kind of somebody else's CRD needs: its types, the CRD for the tests' cluster and an object
 /// to test with.
-fn of_crd(project: &Project, resource: &Resource, crd: &Crd, knows: bool) -> Result<Tree> {
-    let mut tree = match resource.controller && !knows {
+fn of_crd(project: &Project, resource: &Resource, crd: &Crd, has_controller: bool) -> Result<Tree> {
+    let mut tree = match resource.controller && !has_controller {
         true => {
-            let least = crd::least(crd);
+            let least = crd::minimal_object(crd);
             object(project, resource, &least.fields, &least.patterns)?
         }
         false => Tree::new(),
     };
-    let seen = context::Resource::new(project, resource, false);
+    let seen = ResourceContext::new(project, resource, false);
     let types = format!("src/api/{}/{}/{}.rs", seen.group_file, seen.version, seen.kind_file);
-    let header = match context::Project::new(project).header("//") {
+    let header = match ProjectContext::new(project).header("//") {
         header if header.is_empty() => header,
         header => format!("{header}\n"),
     };
     let manifest = format!("tests/crds/{}.{}.yaml", crd.plural, crd.group);
     for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
-        tree.insert(path, Rendered { text, class: Class::Seeded });
+        tree.insert(path, RenderedFile { text, ownership: Ownership::Scaffolded });
     }
     Ok(tree)
 }
@@ -58,7 +53,7 @@ fn object(
     fields: &Mapping,
     patterns: &[String],
 ) -> Result<Tree> {
-    let seen = context::Resource::new(project, resource, false);
+    let seen = ResourceContext::new(project, resource, false);
     let mut metadata = Mapping::new();
     // Not the namespace's name alone, so that a namespace can have it, too.
     metadata.insert("name".into(), "$NAMESPACE-1".into());
@@ -82,5 +77,5 @@ fn object(
     }
     text.push_str(&serde_saphyr::to_string(&object)?);
     let path = format!("tests/objects/{}_{}.yaml", seen.group_file, seen.kind_file);
-    Ok(Tree::from([(path, Rendered { text, class: Class::Seeded })]))
+    Ok(Tree::from([(path, RenderedFile { text, ownership: Ownership::Scaffolded })]))
 }
