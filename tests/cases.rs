@@ -1,37 +1,43 @@
-//! The command line, case by case. A folder below `tests/cases` is one:
+//! The command line, case by case. Each directory below `tests/cases` is a test of its own:
+//! `cargo test --test cases edits-conflict` runs one. A case has these files:
 //!
-//! - `setup`: a shell script that makes what the case begins with, if that is not an empty folder;
-//! - `cmd`: the shell script that is tested;
-//! - `stdout`, `stderr`, `code`: what it prints and its exit code, if not nothing and 0;
-//! - `changes`: the files that it creates (+), changes (~) and deletes (-). Without this file, it may
+//! - `setup`: a shell script that prepares the directory, if the case does not begin with an empty one;
+//! - `cmd`: the shell script under test;
+//! - `stdout`, `stderr`, `code`: the expected output and exit code, if not empty and 0;
+//! - `changes`: the files that `cmd` creates (+), changes (~) and deletes (-). Without this file it may
 //!   change nothing;
-//! - `out/`: some files with what they hold in the end.
+//! - `out/`: some of the files with their expected contents.
 //!
-//! `SNAPSHOTS=overwrite cargo test --test cases` takes what is printed and written for what is expected.
+//! `SNAPSHOTS=overwrite cargo test --test cases` replaces the expected output by the actual one.
 
-// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+// Clippy recognises tests by their attribute, which the tests of a custom harness do not have.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
 
+use libtest_mimic::{Arguments, Trial};
 use snapbox::data::DataFormat;
 use snapbox::{Assert, Data, Redactions};
 
-/// The folder that scripts run in. opctl makes the project's name of it.
+/// The directory that scripts run in. Its name is the default project name.
 const DIRECTORY: &str = "my-operator";
 
-#[test]
-fn cases() {
-    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    let mut names: Vec<PathBuf> =
-        fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    let failed: Vec<&PathBuf> =
-        names.iter().filter(|case| std::panic::catch_unwind(|| run(case)).is_err()).collect();
-    assert!(failed.is_empty(), "these cases failed: {failed:#?}");
+fn main() -> ExitCode {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut cases: Vec<PathBuf> =
+        fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    let trials = cases.into_iter().map(|case| {
+        let name = case.file_name().unwrap().to_str().unwrap().to_owned();
+        Trial::test(name, move || {
+            run(&case);
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
 fn run(case: &Path) {
@@ -85,7 +91,7 @@ fn script(path: &Path, directory: &Path) -> Output {
     Command::new("sh").arg(path).current_dir(directory).env("PATH", path_variable).output().unwrap()
 }
 
-/// All files below a folder by their path, with what they hold; a symbolic link holds where it leads.
+/// The contents of all files below a directory, by path; those of a symbolic link are its target.
 fn tree(directory: &Path) -> Tree {
     let mut files = BTreeMap::new();
     collect(directory, "", &mut files);
