@@ -1,0 +1,213 @@
+//! Objects that do not simply live as long as their owner: what is created once, what is kept, and
+//! what is no longer desired.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::api::{DeleteParams, ObjectMeta, Patch, PostParams, Preconditions};
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Applier, describe, drift, find, not_controlled, place};
+use crate::error::{Error, Result};
+use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
+use crate::store::Store;
+use crate::without_managed_fields::WithoutManagedFields;
+
+/// What becomes of an object when its owner is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeletionPolicy {
+    /// It is deleted, too.
+    Delete,
+    /// It stays.
+    Retain,
+}
+
+impl Applier {
+    /// Creates `object`, with `owner` as its controller, unless the owner has it already. It is never
+    /// written again: for Jobs, and other objects that cannot be changed.
+    ///
+    /// # Errors
+    /// [`Error::NotControlled`] where an object of that name exists that `owner` does not control.
+    pub async fn create<K, O>(&self, owner: &O, mut object: K, store: &Store<K>) -> Result<Arc<K>>
+    where
+        K: Object + Serialize,
+        O: Object<DynamicType: Default>,
+    {
+        let owner_type = O::DynamicType::default();
+        place(&mut object, owner, store)?;
+        object.meta_mut().owner_references = owner
+            .controller_owner_ref(&owner_type)
+            .map(|owner| vec![owner]);
+        match find(&object, store) {
+            Some(live)
+                if is_controlled(&*live, owner)
+                    || has_dangling_owner(&*live, owner, &owner_type) =>
+            {
+                return Ok(live);
+            }
+            Some(_) => return Err(not_controlled(&object, store)),
+            None => {}
+        }
+        let (objects, params) = (self.api(&object, store), self.post_params());
+        let request = WithoutManagedFields(object);
+        let created = store
+            .write(objects.create(&params, &request), |_| None)
+            .await;
+        let WithoutManagedFields(object) = &request;
+        let created = created.map_err(|error| exists(error, object, store))?;
+        let (kind, name) = (K::kind(store.dyntype()), object.name_any());
+        self.report_created(owner, &kind, &name).await;
+        Ok(created)
+    }
+
+    /// Creates `object` in the namespace of `owner`, without an owner reference: it is never written
+    /// again and outlives the owner. [`Applier::apply_metadata`] may change that later.
+    ///
+    /// # Errors
+    /// [`Error::NotControlled`] where an object of that name exists.
+    pub async fn create_retained<K, O>(
+        &self,
+        owner: &O,
+        mut object: K,
+        store: &Store<PartialObjectMeta<K>>,
+    ) -> Result<Arc<PartialObjectMeta<K>>>
+    where
+        K: Object<DynamicType = ()> + Serialize,
+        O: Object<DynamicType: Default>,
+    {
+        object.meta_mut().namespace = owner.namespace();
+        let namespace = owner.namespace();
+        let objects = api::<K>(&self.inner.client, namespace.as_deref(), &());
+        let params = self.post_params();
+        let metadata = object.meta().clone().into_response_partial();
+        let object = WithoutManagedFields(object);
+        let request = async {
+            let WithoutManagedFields(created) = objects.create(&params, &object).await?;
+            let created = created.meta().clone().into_response_partial();
+            Ok(WithoutManagedFields(created))
+        };
+        let created = store.write(request, |_| None).await;
+        let created = created.map_err(|error| exists(error, &metadata, store))?;
+        let name = created.name_any();
+        self.report_created(owner, &K::kind(&()), &name).await;
+        Ok(created)
+    }
+
+    /// Makes an object, where it exists, have these labels and this deletion policy. The rest of it is
+    /// left alone.
+    ///
+    /// # Errors
+    /// [`Error::NotControlled`] where the object has a controller.
+    pub async fn apply_metadata<K, O>(
+        &self,
+        owner: &O,
+        name: &str,
+        labels: BTreeMap<String, String>,
+        policy: DeletionPolicy,
+        store: &Store<PartialObjectMeta<K>>,
+    ) -> Result<()>
+    where
+        K: Object<DynamicType = ()>,
+        O: Object<DynamicType: Default>,
+    {
+        let Some(object) = store.get(owner.namespace().as_deref(), name) else {
+            return Ok(());
+        };
+        if controller_ref(&*object).is_some() {
+            return Err(not_controlled(&*object, store));
+        }
+        let mut owners = object.owner_references().iter();
+        let is_owned = owners.any(|reference| Some(&reference.uid) == owner.meta().uid.as_ref());
+        let owns = policy == DeletionPolicy::Delete;
+        let changes = drift::changes(
+            &json!({ "metadata": { "labels": labels } }),
+            &json!({ "metadata": { "labels": object.labels() } }),
+        );
+        let is_deleted = object.meta().deletion_timestamp.is_some();
+        if is_deleted || (changes.is_empty() && is_owned == owns) {
+            return Ok(());
+        }
+
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(labels),
+            owner_references: owner
+                .owner_ref(&O::DynamicType::default())
+                .filter(|_| owns)
+                .map(|owner| vec![owner]),
+            // Not a new object of the same name.
+            uid: object.uid(),
+            ..ObjectMeta::default()
+        };
+        let patch = Patch::Apply(metadata.into_request_partial::<K>());
+        let (objects, params) = (self.api(&*object, store), self.params());
+        let request = objects.patch(name, &params, &patch);
+        store.write(request, |_| None).await?;
+
+        let kind = K::kind(&());
+        let note = match (is_owned == owns, owns) {
+            (true, _) => describe(&kind, name, Some(&changes)).1,
+            (false, true) => format!("{kind} {name} is deleted with {}", owner.name_any()),
+            (false, false) => format!("{kind} {name} is retained without {}", owner.name_any()),
+        };
+        self.report(owner, "Updated", &note).await;
+        Ok(())
+    }
+
+    /// Deletes an object that `owner` controls and no longer desires, if it exists in its namespace.
+    ///
+    /// # Errors
+    /// The API server refuses. An object that is gone meanwhile is not an error.
+    pub async fn delete<K, O>(&self, owner: &O, name: &str, store: &Store<K>) -> Result<()>
+    where
+        K: Object,
+        O: Object<DynamicType: Default>,
+    {
+        let is_undesired = |object: &Arc<K>| {
+            object.meta().deletion_timestamp.is_none() && is_controlled(&**object, owner)
+        };
+        let object = store.get(owner.namespace().as_deref(), name);
+        let Some(object) = object.filter(is_undesired) else {
+            return Ok(());
+        };
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        });
+        match self.api(&*object, store).delete(name, &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let note = format!("deleted {} {name}", K::kind(store.dyntype()));
+        self.report(owner, "Deleted", &note).await;
+        Ok(())
+    }
+
+    async fn report_created<O>(&self, owner: &O, kind: &str, name: &str)
+    where
+        O: Object<DynamicType: Default>,
+    {
+        let (reason, note) = describe(kind, name, None);
+        self.report(owner, reason, &note).await;
+    }
+
+    fn post_params(&self) -> PostParams {
+        PostParams {
+            field_manager: Some(self.inner.identity.name().to_owned()),
+            ..PostParams::default()
+        }
+    }
+}
+
+/// The error of a creation.
+fn exists<K: Object>(error: kube::Error, object: &K, store: &Store<K>) -> Error {
+    match error {
+        kube::Error::Api(answer) if answer.is_already_exists() => not_controlled(object, store),
+        error => error.into(),
+    }
+}

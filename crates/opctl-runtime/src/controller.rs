@@ -1,0 +1,524 @@
+//! A controller: what makes it reconcile an object, and how it does that.
+
+mod queue;
+mod rate_limiter;
+mod runner;
+
+use std::convert::Infallible;
+use std::fmt::{Debug, Display};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt};
+use kube::ResourceExt;
+use kube::runtime::controller::{Action, Config, Error as ApplierError};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Predicate, applier};
+use tracing::{Instrument, Span, info, info_span};
+
+pub use rate_limiter::RateLimiter;
+pub use runner::Retry;
+
+use self::queue::Queue;
+use self::runner::{Failure, ReconcileRunner};
+use crate::applier::Applier;
+use crate::manager::Manager;
+use crate::object::{Object, controller_of};
+use crate::store::{Change, ControllerId, Origin, Store};
+
+/// How long an object that has changed waits before it is reconciled, unless told otherwise: changes
+/// come in bursts, and one reconcile is enough for all of them. A deleted owner is known to be gone by
+/// the time that its children are.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// How long one reconcile may take, unless told otherwise. The client repeats a request, up to 15
+/// times, that the API server answers with 429, 503 or 504, and waits as long as it is told to:
+/// meanwhile other objects want the place.
+const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Reconciles the objects of kind `K`: one at a time each, several at once.
+///
+/// # Example
+/// A ConfigMap for each Namespace, recreated when it is deleted:
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+/// use kube::ResourceExt;
+/// use kube::runtime::controller::Action;
+/// use opctl_runtime::{Applier, Controller, Manager, Result, Store};
+///
+/// struct Context {
+///     config_maps: Store<ConfigMap>,
+///     applier: Applier,
+/// }
+///
+/// fn start(manager: &Manager) {
+///     let controller = Controller::new(manager);
+///     let context = Context {
+///         config_maps: controller.owns(),
+///         applier: controller.applier(),
+///     };
+///     controller.run(reconcile, context);
+/// }
+///
+/// async fn reconcile(namespace: Arc<Namespace>, ctx: Arc<Context>) -> Result<Action> {
+///     let mut desired = ConfigMap::default();
+///     desired.metadata.name = Some("settings".to_owned());
+///     desired.metadata.namespace = Some(namespace.name_any());
+///     ctx.applier.apply(&*namespace, desired, &ctx.config_maps).await?;
+///     Ok(Action::await_change())
+/// }
+/// ```
+///
+/// # Caveats
+/// A reconcile must not block its thread: watches and the other reconciles share it. Wrap what blocks
+/// in `tokio::task::spawn_blocking`. Leases, probes and metrics have a thread of their own.
+pub struct Controller<K: Object> {
+    manager: Manager,
+    id: ControllerId,
+    name: String,
+    store: Store<K>,
+    queue: Arc<Queue<K>>,
+    requests: BoxStream<'static, ObjectRef<K>>,
+    predicate: Option<Box<dyn Predicate<K> + Send + Sync>>,
+    concurrency: u16,
+    debounce: Duration,
+    timeout: Duration,
+    resync: Option<Duration>,
+    rate_limiter: RateLimiter,
+}
+
+impl<K: Object> Controller<K> {
+    /// A controller of all objects of kind `K` in the namespaces that the manager watches.
+    pub fn new(manager: &Manager) -> Self
+    where
+        K::DynamicType: Default,
+    {
+        Self::for_store(manager, manager.store())
+    }
+
+    /// A controller of the objects in `store`, which may select some by labels or fields, or hold
+    /// unstructured ones.
+    pub fn for_store(manager: &Manager, store: Store<K>) -> Self {
+        static CONTROLLERS: AtomicU64 = AtomicU64::new(0);
+
+        let kind = K::kind(store.dyntype()).to_lowercase();
+        let name = match K::group(store.dyntype()).as_ref() {
+            "" => kind,
+            group => format!("{kind}.{group}"),
+        };
+        let (queue, requests) = Queue::new();
+        Self {
+            manager: manager.clone(),
+            id: ControllerId(CONTROLLERS.fetch_add(1, Ordering::Relaxed)),
+            name,
+            store,
+            queue: Arc::new(queue),
+            requests: requests.boxed(),
+            predicate: None,
+            concurrency: manager.options().max_concurrent_reconciles,
+            debounce: DEBOUNCE,
+            timeout: RECONCILE_TIMEOUT,
+            resync: None,
+            rate_limiter: RateLimiter::default(),
+        }
+    }
+
+    /// The name in logs and metrics, instead of `<kind>.<group>`. Two controllers of a kind need
+    /// different names.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How many objects are reconciled at a time, instead of `--max-concurrent-reconciles`.
+    #[must_use]
+    pub fn concurrency(mut self, objects: u16) -> Self {
+        self.concurrency = objects;
+        self
+    }
+
+    /// How long a changed object waits for further changes before it is reconciled; 100 ms by default.
+    #[must_use]
+    pub fn debounce(mut self, delay: Duration) -> Self {
+        self.debounce = delay;
+        self
+    }
+
+    /// How long one reconcile may take; 60 s by default.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    /// Reconciles every object again after this period (and up to a tenth more), even when nothing
+    /// has changed. Without it only changes and the reconciler's own `Action` count.
+    #[must_use]
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// How long an object waits that fails again and again.
+    #[must_use]
+    pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
+        self.rate_limiter = limiter;
+        self
+    }
+
+    /// Reconciles an object only when this property of it changes, or when it appears or goes.
+    ///
+    /// # Caveats
+    /// [`generation`](crate::predicates::generation) alone hides the update that adds a finalizer:
+    /// combine it with [`finalizers`](crate::predicates::finalizers).
+    #[must_use]
+    pub fn predicate(mut self, predicate: impl Predicate<K> + Send + Sync + 'static) -> Self {
+        self.predicate = Some(Box::new(predicate));
+        self
+    }
+
+    /// The objects that the controller reconciles.
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// The writer of children and status. A status that it writes does not make this controller
+    /// reconcile the object once more.
+    pub fn applier(&self) -> Applier {
+        self.manager.applier().of_controller(self.id)
+    }
+
+    /// Reconciles the controlling object of a `C` that changes. Returns all objects of kind `C`;
+    /// [`Store::by_owner`] selects the children of one object.
+    pub fn owns<C: Object<DynamicType: Default>>(&self) -> Store<C> {
+        let store = self.manager.store();
+        self.owns_in(&store);
+        store
+    }
+
+    /// As [`Controller::owns`], for the objects of a store that selects some by labels or fields, or
+    /// holds unstructured ones.
+    pub fn owns_in<C: Object>(&self, store: &Store<C>) {
+        let owner_type = self.store.dyntype().clone();
+        self.watches(store, move |child| controller_of::<K>(child, &owner_type));
+    }
+
+    /// Reconciles the objects that `mapper` returns for a `C` that changes: none, one (`Option`) or
+    /// many (`Vec`), those of before the change and those of after it.
+    pub fn watches<C: Object, I>(
+        &self,
+        store: &Store<C>,
+        mapper: impl Fn(&C) -> I + Send + Sync + 'static,
+    ) where
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        self.subscribe(store, None, mapper);
+    }
+
+    /// As [`Controller::watches`], where only changes of a property count, or that the object appears,
+    /// goes or is mapped to others.
+    pub fn watches_with<C: Object, I>(
+        &self,
+        store: &Store<C>,
+        predicate: impl Predicate<C> + Send + Sync + 'static,
+        mapper: impl Fn(&C) -> I + Send + Sync + 'static,
+    ) where
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        self.subscribe(store, Some(Box::new(predicate)), mapper);
+    }
+
+    /// Reconciles every object that refers to a `C` that changes, such as the ConfigMap that many
+    /// specs name. Returns all objects of kind `C`.
+    pub fn refers_to<C: Object<DynamicType: Default>>(
+        &self,
+        references: impl Fn(&K) -> Vec<ObjectRef<C>> + Send + Sync + 'static,
+    ) -> Store<C> {
+        let referrers = self.store.index(references);
+        let store = self.manager.store();
+        self.watches(&store, move |object| {
+            referrers.references(&ObjectRef::from_obj(object))
+        });
+        store
+    }
+
+    /// Reconciles the objects that come from `source`, such as the notifications of an external
+    /// system.
+    #[must_use]
+    pub fn reconcile_on(
+        mut self,
+        source: impl Stream<Item = ObjectRef<K>> + Send + 'static,
+    ) -> Self {
+        let queue = Arc::clone(&self.queue);
+        let source = source.filter_map(move |object| {
+            queue.add(object);
+            async { None }
+        });
+        // It only feeds the queue; its end does not end the controller.
+        let source = source.chain(futures::stream::pending());
+        self.requests = futures::stream::select(self.requests, source).boxed();
+        self
+    }
+
+    /// Starts to reconcile as soon as all stores are complete and this process leads. An object that
+    /// fails is reconciled again after a delay that grows.
+    pub fn run<C, F, E>(
+        self,
+        reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Send + Sync + 'static,
+        context: C,
+    ) where
+        C: Send + Sync + 'static,
+        F: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Display + Debug + Send + 'static,
+    {
+        self.run_with(reconcile, |_, _, _| Retry::Backoff, context);
+    }
+
+    /// As [`Controller::run`], where `error_policy` decides what follows an error of the reconciler.
+    pub fn run_with<C, F, E>(
+        self,
+        reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Send + Sync + 'static,
+        error_policy: impl Fn(&K, &E, &C) -> Retry + Send + Sync + 'static,
+        context: C,
+    ) where
+        C: Send + Sync + 'static,
+        F: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Display + Debug + Send + 'static,
+    {
+        let manager = self.manager.clone();
+        let name = format!("the controller {}", self.name);
+        manager.clone().tasks().spawn(async move {
+            let work = self.work(reconcile, error_policy, Arc::new(context));
+            tokio::select! {
+                () = manager.may_reconcile() => manager.health().supervise(name, work).await,
+                () = manager.stopping() => {}
+            }
+        });
+    }
+
+    async fn work<C, F, E>(
+        self,
+        reconcile: impl Fn(Arc<K>, Arc<C>) -> F,
+        error_policy: impl Fn(&K, &E, &C) -> Retry,
+        context: Arc<C>,
+    ) where
+        C: Send + Sync + 'static,
+        F: Future<Output = Result<Action, E>> + Send + 'static,
+        E: Display + Debug + Send + 'static,
+    {
+        let Self {
+            manager,
+            id,
+            name,
+            store,
+            queue,
+            requests,
+            predicate,
+            concurrency,
+            debounce,
+            timeout,
+            resync,
+            rate_limiter,
+        } = self;
+        info!("reconciling {name}");
+        let metrics = manager.metrics().controller(&name, concurrency);
+        let dyntype = store.dyntype().clone();
+        let reference = |object: &K| ObjectRef::from_obj_with(object, dyntype.clone());
+
+        // First open, then list: what changes in between is reconciled twice rather than never.
+        queue.open(metrics.clone());
+        subscribe(&store, &queue, Some(id), predicate, {
+            let dyntype = dyntype.clone();
+            move |object| Some(ObjectRef::from_obj_with(object, dyntype.clone()))
+        });
+        for object in store.list() {
+            queue.add(reference(&object));
+        }
+
+        let (runner, ids) = (
+            ReconcileRunner::new(metrics, timeout, rate_limiter),
+            Ids::default(),
+        );
+        applier(
+            |object, context| {
+                let reference = reference(&object);
+                queue.take(&reference);
+                let span = span(&name, &*object, &ids.next());
+                let (runner, reconcile) = (&runner, reconcile(object, context));
+                let attempt = async move {
+                    let action = runner.run(&reference, reconcile).await?;
+                    Ok::<_, Failure<E>>(match resync {
+                        Some(period) if action == Action::await_change() => jittered(period),
+                        _ => action,
+                    })
+                };
+                attempt.instrument(span).boxed()
+            },
+            |object, failure, context| {
+                let retry = match failure {
+                    Failure::Reconciler(error) => error_policy(&object, error, &context),
+                    Failure::Timeout(_) | Failure::Panic(_) => Retry::Backoff,
+                };
+                runner.retry(reference(&object), retry)
+            },
+            context,
+            store.reader().clone(),
+            requests
+                .map(Ok::<_, Infallible>)
+                .take_until(manager.stopping()),
+            Config::default()
+                .concurrency(concurrency)
+                .debounce(debounce),
+        )
+        .for_each(async |outcome| {
+            if let Err(ApplierError::ObjectNotFound(gone)) = outcome {
+                let gone = gone.into_kind_unchecked(dyntype.clone());
+                queue.take(&gone);
+                runner.forget(&gone);
+                // A new one may have appeared after that look, and what waits is not added again.
+                if store.reader().get(&gone).is_some() {
+                    queue.add(gone);
+                }
+            }
+        })
+        .await;
+    }
+
+    fn subscribe<C: Object, I>(
+        &self,
+        store: &Store<C>,
+        predicate: Option<Box<dyn Predicate<C> + Send + Sync>>,
+        mapper: impl Fn(&C) -> I + Send + Sync + 'static,
+    ) where
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        subscribe(store, &self.queue, None, predicate, mapper);
+    }
+}
+
+/// Adds the objects to the queue that `mapper` returns for what changes in `store`. `controller` is
+/// the one that reconciles these very objects.
+fn subscribe<C: Object, K: Object, I>(
+    store: &Store<C>,
+    queue: &Arc<Queue<K>>,
+    controller: Option<ControllerId>,
+    predicate: Option<Box<dyn Predicate<C> + Send + Sync>>,
+    mapper: impl Fn(&C) -> I + Send + Sync + 'static,
+) where
+    I: IntoIterator<Item = ObjectRef<K>>,
+{
+    let (queue, dyntype) = (Arc::clone(queue), store.dyntype().clone());
+    store.subscribe(move |change| {
+        if controller.is_some() && change.origin == (Origin::Write { quiet: controller }) {
+            return;
+        }
+        let map = |object: Option<&C>| -> Vec<ObjectRef<K>> {
+            object.map_or_else(Vec::new, |object| mapper(object).into_iter().collect())
+        };
+        let (old, new) = (map(change.before), map(change.after));
+        if old == new && is_unchanged(predicate.as_deref(), change) {
+            return;
+        }
+        if predicate.is_none() && !(old.is_empty() && new.is_empty()) {
+            log(change, &dyntype);
+        }
+        old.into_iter()
+            .chain(new)
+            .for_each(|object| queue.add(object));
+    });
+}
+
+/// Whether the object was there before, is there after, and has the same property.
+fn is_unchanged<C>(
+    predicate: Option<&(dyn Predicate<C> + Send + Sync)>,
+    change: Change<'_, C>,
+) -> bool {
+    let (Some(predicate), Some(before), Some(after)) = (predicate, change.before, change.after)
+    else {
+        return false;
+    };
+    let property = predicate.hash_property(before);
+    property.is_some() && property == predicate.hash_property(after)
+}
+
+/// Logs that an object appears, changes its specification, or goes. What has no generation changes
+/// too often for that, and a child appears by an own write, which is logged there.
+fn log<C: Object>(change: Change<'_, C>, dyntype: &C::DynamicType) {
+    if change.origin != Origin::Watch {
+        return;
+    }
+    let (object, verb) = match (change.before, change.after) {
+        (None, Some(object)) if crate::object::controller_ref(object).is_none() => {
+            (object, "appeared")
+        }
+        (Some(before), Some(after)) if before.meta().generation != after.meta().generation => {
+            (after, "was changed")
+        }
+        (Some(object), None) => (object, "is gone"),
+        _ => return,
+    };
+    let (kind, name, namespace) = (C::kind(dyntype), object.name_any(), object.namespace());
+    let generation = object.meta().generation;
+    info!(namespace, generation, "{kind} {name} {verb}");
+}
+
+/// Up to a tenth more than the period, so that objects of one list do not come back all at once.
+fn jittered(period: Duration) -> Action {
+    let share = RandomState::new().hash_one(period) % 1000;
+    Action::requeue(period + period.mul_f64(share as f64 / 10_000.0))
+}
+
+/// Ids of reconciles: a counter that starts anywhere, so that two processes hardly share one.
+struct Ids(AtomicU32);
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self(AtomicU32::new(
+            RandomState::new().hash_one("reconcile") as u32
+        ))
+    }
+}
+
+impl Ids {
+    fn next(&self) -> String {
+        format!("{:08x}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What every log line of a reconcile carries.
+fn span<K: Object>(controller: &str, object: &K, reconcile_id: &str) -> Span {
+    let (namespace, name) = (object.namespace(), object.name_any());
+    info_span!(
+        "reconcile",
+        controller,
+        namespace,
+        object = name,
+        generation = object.meta().generation,
+        reconcile_id
+    )
+}
+
+/// The action that comes back first: after the shortest of the delays, or on the next change if there
+/// is none.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+///
+/// use kube::runtime::controller::Action;
+/// use opctl_runtime::soonest;
+///
+/// let (next_run, recheck) = (Some(Duration::from_secs(60)), None);
+/// assert_eq!(soonest([next_run, recheck]), Action::requeue(Duration::from_secs(60)));
+/// assert_eq!(soonest([None]), Action::await_change());
+/// ```
+pub fn soonest(delays: impl IntoIterator<Item = Option<Duration>>) -> Action {
+    let soonest = delays.into_iter().flatten().min();
+    soonest.map_or_else(Action::await_change, Action::requeue)
+}

@@ -1,0 +1,37 @@
+//! What can go wrong when the runtime writes objects.
+
+/// An error of an [`Applier`](crate::Applier). A reconciler may return it, or wrap it in an error of
+/// its own.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The API server refused a request or could not be reached.
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+
+    /// An object of the desired name exists, and the owner is not its controller.
+    #[error("{kind} {name} exists and is not controlled by this object")]
+    NotControlled {
+        /// The kind of the existing object.
+        kind: String,
+        /// The name of the existing object.
+        name: String,
+    },
+
+    /// A child is in another namespace than its owner, or cluster-scoped. Kubernetes would delete it:
+    /// an owner reference has no namespace. [`apply_unowned`](crate::Applier::apply_unowned) writes it.
+    #[error("{kind} {name} is not in the namespace of its owner, so it cannot have that owner")]
+    OutOfScope {
+        /// The kind of the child.
+        kind: String,
+        /// The name of the child.
+        name: String,
+    },
+
+    /// An object could not be serialized as JSON.
+    #[error("cannot serialize: {0}")]
+    Serialize(#[from] serde_json::Error),
+}
+
+/// The result of a write.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,451 @@
+//! What the controllers of an operator share, and the life of its process.
+
+mod control;
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use kube::config::Config;
+use kube::runtime::watcher;
+use prometheus_client::registry::Registry;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::applier::Applier;
+use crate::client;
+use crate::events::EventRecorder;
+use crate::health::Health;
+use crate::identity::Identity;
+use crate::leader::LeaderState;
+use crate::metrics::Metrics;
+use crate::object::{Object, Scope, api};
+use crate::options::Options;
+use crate::store::Store;
+
+/// How long reconciles may take to finish once the process is told to stop. Kubernetes kills it
+/// after `terminationGracePeriodSeconds`, 30 by default.
+const GRACE_PERIOD: Duration = Duration::from_secs(20);
+
+/// What the controllers of an operator share: a client, stores, leader election, health and metrics.
+/// Clones are the same manager.
+///
+/// [`Controller`](crate::Controller) and the crate's own page have examples.
+#[derive(Clone)]
+pub struct Manager(Arc<Shared>);
+
+struct Shared {
+    identity: Identity,
+    options: Options,
+    /// Writes only while this process leads.
+    client: Client,
+    /// Also writes while another process leads: leases and reviews.
+    unfenced: Client,
+    /// The cluster to connect to once more, from the thread of the leases and servers.
+    config: Option<Config>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    leader: LeaderState,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    applier: Applier,
+    stores: Mutex<Stores>,
+}
+
+#[derive(Default)]
+struct Stores {
+    /// By the kind and what is selected of it.
+    by_selection: HashMap<(TypeId, String), Box<dyn Any + Send>>,
+    synced: Vec<watch::Receiver<bool>>,
+}
+
+impl Manager {
+    /// Connects to the cluster of the current kubeconfig or, in a pod, to the cluster of the pod.
+    ///
+    /// # Errors
+    /// There is neither a kubeconfig nor a service account, or one is invalid. An API server that
+    /// does not answer is not an error: the manager waits for it.
+    pub async fn connect(identity: Identity, options: Options) -> Result<Self> {
+        let config = Config::infer()
+            .await
+            .context("cannot find a cluster: there is no kubeconfig, and this is not a pod")?;
+        let (name, version) = (identity.name(), identity.version());
+        info!(server = %config.cluster_url, version, "starting {name}");
+        let client = client::connect(config.clone())?;
+        Ok(Self::build(identity, client, Some(config), options))
+    }
+
+    /// A manager on an existing client, as tests have one.
+    pub fn new(identity: Identity, client: Client, options: Options) -> Self {
+        Self::build(identity, client, None, options)
+    }
+
+    fn build(identity: Identity, client: Client, config: Option<Config>, options: Options) -> Self {
+        let metrics = Arc::new(Metrics::new(identity));
+        let leader = if options.leader_election.enabled {
+            LeaderState::default()
+        } else {
+            LeaderState::without_election()
+        };
+        let host = config.as_ref().map(host).unwrap_or_default();
+        let unfenced = client::counted(client, Arc::clone(&metrics), host);
+        let client = client::fenced(unfenced.clone(), leader.clone());
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let applier = Applier::new(identity, client.clone());
+        Self(Arc::new(Shared {
+            identity,
+            options,
+            applier: applier.with_tasks(tasks.clone(), stop.clone()),
+            client,
+            unfenced,
+            config,
+            metrics,
+            health: Arc::default(),
+            leader,
+            stop,
+            tasks,
+            stores: Mutex::default(),
+        }))
+    }
+
+    /// The operator's name and version.
+    pub fn identity(&self) -> Identity {
+        self.0.identity
+    }
+
+    /// The flags of this process.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// A client for everything else: finalizers, direct reads, other objects. It counts requests in
+    /// the metrics, and writes only while this process leads: a write without the lease is an error.
+    pub fn client(&self) -> Client {
+        self.0.client.clone()
+    }
+
+    /// The writer of objects and status. A controller's reconciler had better use
+    /// [`Controller::applier`](crate::Controller::applier).
+    pub fn applier(&self) -> Applier {
+        self.0.applier.clone()
+    }
+
+    /// The recorder of events.
+    pub fn events(&self) -> EventRecorder {
+        self.applier().events().clone()
+    }
+
+    /// The objects of kind `K` in the namespaces that the operator watches. It is the same store
+    /// for everyone who asks for it.
+    pub fn store<K: Object<DynamicType: Default>>(&self) -> Store<K> {
+        self.watch().start()
+    }
+
+    /// A store of some objects of kind `K`.
+    pub fn watch<K: Object<DynamicType: Default>>(&self) -> StoreBuilder<K> {
+        self.watch_with(K::DynamicType::default())
+    }
+
+    /// A store of objects whose kind is known at run time: `K` is `DynamicObject`, and `dyntype` its
+    /// `ApiResource`.
+    pub fn watch_with<K: Object>(&self, dyntype: K::DynamicType) -> StoreBuilder<K> {
+        StoreBuilder {
+            manager: self.clone(),
+            dyntype,
+            config: watcher::Config::default(),
+            namespaces: None,
+            kind: PhantomData,
+        }
+    }
+
+    /// Adds metrics to those that /metrics serves.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use opctl_runtime::Manager;
+    /// use opctl_runtime::prometheus_client::metrics::counter::Counter;
+    ///
+    /// fn count_jobs(manager: &Manager) -> Counter {
+    ///     let jobs = Counter::default();
+    ///     manager.register_metrics(|registry| {
+    ///         registry.register("jobs_started", "Jobs that were started", jobs.clone());
+    ///     });
+    ///     jobs
+    /// }
+    /// ```
+    pub fn register_metrics(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.0.metrics.registry());
+    }
+
+    /// Makes /readyz fail while `check` returns an error. It is called for every request, so it must
+    /// return at once: have a background task find out, and `check` read what it found.
+    pub fn add_readiness_check(
+        &self,
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let health = &self.0.health;
+        health.add_readiness_check(name.into(), Box::new(check));
+    }
+
+    /// Runs a task in the background once this process leads and all stores are complete, until it
+    /// ends or the process is told to stop. A panic of the task makes /healthz fail.
+    pub fn spawn_on_leader(
+        &self,
+        name: impl Into<String>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (manager, name) = (self.clone(), name.into());
+        self.0.tasks.spawn(async move {
+            let work = async {
+                manager.may_reconcile().await;
+                let health = &manager.0.health;
+                health.supervise_to_the_end(name, task).await;
+            };
+            tokio::select! {
+                () = work => {}
+                () = manager.stopping() => {}
+            }
+        });
+    }
+
+    /// Waits until every store holds a complete list of its objects.
+    pub async fn synced(&self) {
+        let stores = self.stores().synced.clone();
+        for mut synced in stores {
+            if synced.wait_for(|synced| *synced).await.is_err() {
+                std::future::pending::<()>().await; // its watch panicked, as /healthz reports
+            }
+        }
+    }
+
+    /// Serves probes and metrics, takes part in leader election, and runs the controllers until
+    /// SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// A server cannot run, or this process no longer leads.
+    pub async fn run(self) -> Result<()> {
+        let mut sigterm = signal(SignalKind::terminate())?;
+        let mut sigint = signal(SignalKind::interrupt())?;
+        let mut control = control::start(&self)?;
+        tokio::select! {
+            _ = sigterm.recv() => info!("stopping on SIGTERM"),
+            _ = sigint.recv() => info!("stopping on SIGINT"),
+            ended = control.ended() => return ended,
+        }
+        // What is under way needs the lease, and what may still write must not release it.
+        let finished = tokio::select! {
+            finished = self.stop() => finished,
+            ended = control.ended() => return ended,
+        };
+        if finished {
+            control.release().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts no further reconcile and waits for those under way. Returns whether they ended in time.
+    pub async fn stop(&self) -> bool {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        let finished = timeout(GRACE_PERIOD, self.0.tasks.wait()).await.is_ok();
+        if !finished {
+            warn!("leaving reconciles that are under way after {GRACE_PERIOD:?}");
+        }
+        finished
+    }
+
+    /// Waits until the process is told to stop.
+    pub fn stopping(&self) -> WaitForCancellationFutureOwned {
+        self.0.stop.clone().cancelled_owned()
+    }
+
+    /// Waits until every store is complete, so that no reconciler takes an object for missing that is
+    /// only not yet known, and until this process leads.
+    pub(crate) async fn may_reconcile(&self) {
+        self.synced().await;
+        self.0.leader.acquired().await;
+    }
+
+    /// The tasks that have ended or stalled, unless they are about to end anyway.
+    pub(crate) fn failing_checks(&self) -> Vec<String> {
+        if self.0.stop.is_cancelled() {
+            Vec::new()
+        } else {
+            self.0.health.failing_checks()
+        }
+    }
+
+    /// Why the process is not ready.
+    pub(crate) fn failing_readiness_checks(&self) -> Vec<String> {
+        let mut failing = self.0.health.failing_readiness_checks();
+        if !self.stores().synced.iter().all(|synced| *synced.borrow()) {
+            failing.insert(0, "stores are not synced".to_owned());
+        }
+        failing
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.0.health
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
+    }
+
+    fn stores(&self) -> MutexGuard<'_, Stores> {
+        let stores = &self.0.stores;
+        stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The label `host` of client-go's request metrics.
+fn host(config: &Config) -> String {
+    let authority = config.cluster_url.authority();
+    authority.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Selects the objects of a [`Store`].
+///
+/// # Example
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::core::PartialObjectMeta;
+/// use kube::runtime::watcher;
+/// use opctl_runtime::{Manager, Store};
+///
+/// fn cache_pods(manager: &Manager) -> Store<PartialObjectMeta<Pod>> {
+///     let config = watcher::Config::default().labels("app.kubernetes.io/name=memcached");
+///     manager.watch().config(config).start()
+/// }
+/// ```
+#[must_use = "`start` makes the store"]
+pub struct StoreBuilder<K: Object> {
+    manager: Manager,
+    dyntype: K::DynamicType,
+    config: watcher::Config,
+    namespaces: Option<Vec<Option<String>>>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Object> StoreBuilder<K> {
+    /// Selects by labels and fields.
+    pub fn config(mut self, config: watcher::Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Watches these namespaces instead of those of `--namespaces`.
+    pub fn namespaces<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        let names = names.into_iter().map(|name| Some(name.into()));
+        self.namespaces = Some(names.collect());
+        self
+    }
+
+    /// Watches the whole cluster whatever `--namespaces` says. A cluster-scoped kind needs it only
+    /// where its scope is known at run time, as that of a `DynamicObject`.
+    pub fn cluster_wide(mut self) -> Self {
+        self.namespaces = Some(vec![None]);
+        self
+    }
+
+    /// The store, with a watch for each namespace. It is the same store for the same selection.
+    pub fn start(self) -> Store<K> {
+        let Self {
+            manager,
+            dyntype,
+            config,
+            namespaces,
+            ..
+        } = self;
+        let watched = &manager.options().namespaces.0;
+        let namespaces = match namespaces {
+            _ if K::Scope::NAMESPACED == Some(false) => vec![None],
+            Some(namespaces) => namespaces,
+            None if watched.is_empty() => vec![None],
+            None => watched.iter().cloned().map(Some).collect(),
+        };
+        let selection = format!("{dyntype:?} {namespaces:?} {config:?}");
+        let mut stores = manager.stores();
+        let key = (TypeId::of::<K>(), selection);
+        let known = stores.by_selection.get(&key);
+        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
+            return store.clone();
+        }
+        let store = Store::empty(dyntype);
+        for namespace in namespaces {
+            let (synced, is_synced) = watch::channel(false);
+            stores.synced.push(is_synced);
+            let place = namespace.as_deref().unwrap_or("all namespaces");
+            let name = format!("the watch of {} in {place}", K::kind(store.dyntype()));
+            let api = api(&manager.0.client, namespace.as_deref(), store.dyntype());
+            let watch = store.clone().watch(namespace, api, config.clone(), synced);
+            let health = Arc::clone(&manager.0.health);
+            tokio::spawn(async move { health.supervise(name, watch).await });
+        }
+        stores.by_selection.insert(key, Box::new(store.clone()));
+        store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::http::{Request, Response};
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// A manager of an API server without objects.
+    fn manager() -> Manager {
+        let service = service_fn(async |_: Request<Body>| {
+            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+            let answer = Response::new(Body::from(list.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer)
+        });
+        let identity = Identity::new("test", "1.0.0");
+        let options = Options::from_flags([""; 0]).unwrap();
+        Manager::new(identity, Client::new(service, "default"), options)
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_watched_once_for_each_selection() {
+        let manager = manager();
+        manager.store::<ConfigMap>();
+        manager.store::<ConfigMap>();
+        assert_eq!(manager.stores().synced.len(), 1);
+        manager.store::<Secret>();
+        let config = watcher::Config::default().labels("a=b");
+        manager.watch::<ConfigMap>().config(config).start();
+        manager.watch::<ConfigMap>().namespaces(["x", "y"]).start();
+        assert_eq!(manager.stores().synced.len(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_manager_is_ready_once_its_stores_are_complete() {
+        let manager = manager();
+        manager.store::<ConfigMap>();
+        assert_eq!(
+            manager.failing_readiness_checks(),
+            ["stores are not synced"]
+        );
+        manager.synced().await;
+        assert!(manager.failing_readiness_checks().is_empty());
+    }
+}

@@ -1,0 +1,1 @@
+//! The manifests that the operator's code stands for: CRDs and role.

@@ -1,0 +1,148 @@
+//! What the runtime requires of the kinds that it handles.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::{ClusterResourceScope, DynamicResourceScope, NamespaceResourceScope};
+use kube::runtime::reflector::{ObjectRef, ObjectRefExtra};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::without_managed_fields::WithoutManagedFields;
+
+/// An object that a [`Store`](crate::Store) can hold: the types of k8s-openapi, custom resources,
+/// `PartialObjectMeta` of either where a reconciler needs the metadata alone, and `DynamicObject`.
+///
+/// It is implemented for every type that qualifies.
+pub trait Object:
+    Resource<DynamicType: DynamicType, Scope: Scope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType: DynamicType, Scope: Scope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// What identifies a kind at run time: `()` for typed objects, `ApiResource` for `DynamicObject`.
+pub trait DynamicType: Clone + Debug + Eq + Hash + Send + Sync + Unpin + 'static {}
+
+impl<T: Clone + Debug + Eq + Hash + Send + Sync + Unpin + 'static> DynamicType for T {}
+
+/// The scope of a kind.
+pub trait Scope {
+    /// Whether objects have a namespace; `None` where only the object knows.
+    const NAMESPACED: Option<bool>;
+}
+
+impl Scope for NamespaceResourceScope {
+    const NAMESPACED: Option<bool> = Some(true);
+}
+
+impl Scope for ClusterResourceScope {
+    const NAMESPACED: Option<bool> = Some(false);
+}
+
+impl Scope for DynamicResourceScope {
+    const NAMESPACED: Option<bool> = None;
+}
+
+/// The objects of kind `K` in `namespace`, or in all namespaces. A cluster-scoped kind ignores it.
+pub(crate) fn api<K: Object>(
+    client: &Client,
+    namespace: Option<&str>,
+    dyntype: &K::DynamicType,
+) -> Api<WithoutManagedFields<K>> {
+    match namespace.filter(|_| K::Scope::NAMESPACED != Some(false)) {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, dyntype),
+        None => Api::all_with(client.clone(), dyntype),
+    }
+}
+
+/// A reference with the object's namespace and name alone: there are many of them.
+pub(crate) fn reference<K: Object>(object: &K, dyntype: &K::DynamicType) -> ObjectRef<K> {
+    let mut reference = ObjectRef::from_obj_with(object, dyntype.clone());
+    reference.extra = ObjectRefExtra::default();
+    reference
+}
+
+/// The owner reference of the object's controller.
+pub(crate) fn controller_ref(object: &impl Resource) -> Option<&OwnerReference> {
+    let mut owners = object.meta().owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
+/// The controller of the object, if it is of kind `O`. The version does not count: an object keeps
+/// the owner reference that it was created with.
+pub(crate) fn controller_of<O: Object>(
+    object: &impl Resource,
+    owner_type: &O::DynamicType,
+) -> Option<ObjectRef<O>> {
+    let owner = controller_ref(object)?;
+    let group = owner
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    if group != O::group(owner_type) || owner.kind != O::kind(owner_type) {
+        return None;
+    }
+    let mut reference = ObjectRef::new_with(&owner.name, owner_type.clone());
+    if O::Scope::NAMESPACED != Some(false) {
+        reference.namespace.clone_from(&object.meta().namespace);
+    }
+    Some(reference)
+}
+
+/// Whether `owner` is the controller of the object.
+pub(crate) fn is_controlled(object: &impl Resource, owner: &impl Resource) -> bool {
+    controller_ref(object)
+        .is_some_and(|reference| Some(&reference.uid) == owner.meta().uid.as_ref())
+}
+
+/// Whether the object's controller is a deleted predecessor of `owner`, of the same kind and name:
+/// the object is about to be garbage-collected.
+pub(crate) fn has_dangling_owner<O: Object>(
+    object: &impl Resource,
+    owner: &O,
+    owner_type: &O::DynamicType,
+) -> bool {
+    controller_of::<O>(object, owner_type).is_some_and(|reference| {
+        reference.name == owner.name_any() && !is_controlled(object, owner)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+
+    #[test]
+    fn children_of_a_predecessor_dangle() {
+        let mut owner = Secret::default();
+        owner.metadata.name = Some("a".to_owned());
+        owner.metadata.uid = Some("1".to_owned());
+        let mut object = ConfigMap::default();
+        object.metadata.owner_references = owner.controller_owner_ref(&()).map(|it| vec![it]);
+        assert!(is_controlled(&object, &owner) && !has_dangling_owner(&object, &owner, &()));
+
+        owner.metadata.uid = Some("2".to_owned());
+        assert!(has_dangling_owner(&object, &owner, &()) && !is_controlled(&object, &owner));
+        owner.metadata.name = Some("b".to_owned());
+        assert!(!has_dangling_owner(&object, &owner, &()), "another owner");
+        assert!(!has_dangling_owner(&ConfigMap::default(), &owner, &()));
+    }
+}

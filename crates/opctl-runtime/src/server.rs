@@ -1,0 +1,142 @@
+//! The HTTP servers for probes and metrics.
+
+mod auth;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use kube::Client;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, info, warn};
+
+use self::auth::Authorizer;
+use crate::manager::Manager;
+use crate::metrics::Metrics;
+
+/// How many connections a server has at a time. There is a scraper or two; nobody else is to take
+/// the memory that the controllers need.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// /healthz fails when a task has ended or stalled that should not; /readyz until the stores are
+/// synced, and while a check of the operator's own fails. A standby is ready, too.
+pub(crate) async fn serve_probes(manager: Manager, address: SocketAddr) -> Result<()> {
+    let alive = manager.clone();
+    let healthz = move || async move {
+        match alive.failing_checks() {
+            failing if failing.is_empty() => (StatusCode::OK, "ok".to_owned()),
+            failing => (StatusCode::INTERNAL_SERVER_ERROR, failing.join("\n")),
+        }
+    };
+    let readyz = move || async move {
+        match manager.failing_readiness_checks() {
+            failing if failing.is_empty() => (StatusCode::OK, "ok".to_owned()),
+            failing => (StatusCode::SERVICE_UNAVAILABLE, failing.join("\n")),
+        }
+    };
+    let routes = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz));
+    serve("probes", address, None, routes).await
+}
+
+/// /metrics in the OpenMetrics text format, for clients that RBAC authorizes to get it.
+pub(crate) async fn serve_metrics(
+    manager: Manager,
+    client: Client,
+    address: SocketAddr,
+) -> Result<()> {
+    let options = manager.options();
+    let (authorizer, tls) = if options.metrics_secure {
+        let tls = tls::acceptor(options.metrics_cert_path.as_deref());
+        let tls = tls.context("cannot serve metrics")?;
+        (Some(Arc::new(Authorizer::new(client))), Some(tls))
+    } else {
+        (None, None)
+    };
+    let metrics = Arc::clone(manager.metrics());
+    let scrape = async move |headers: HeaderMap| match &authorizer {
+        Some(authorizer) => match authorizer.check(&headers).await {
+            Ok(()) => page(&metrics),
+            Err(status) => status.into_response(),
+        },
+        None => page(&metrics),
+    };
+    let routes = Router::new().route(auth::PATH, get(scrape));
+    serve("metrics", address, tls, routes).await
+}
+
+fn page(metrics: &Metrics) -> Response {
+    match metrics.encode() {
+        Ok(text) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn serve(
+    what: &'static str,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    routes: Router,
+) -> Result<()> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot serve {what} on {address}"))?;
+    info!(%address, encrypted = tls.is_some(), "serving {what}");
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "cannot accept a connection for {what}");
+                sleep(Duration::from_secs(1)).await; // until files are closed, if there were too many
+                continue;
+            }
+        };
+        let (tls, routes) = (tls.clone(), routes.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(error) = answer(stream, tls, routes).await {
+                debug!(%error, "a connection for {what} failed");
+            }
+        });
+    }
+}
+
+async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, routes: Router) -> Result<()> {
+    match tls {
+        Some(tls) => {
+            let stream = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await??;
+            connection(TokioIo::new(stream), routes).await
+        }
+        None => connection(TokioIo::new(stream), routes).await,
+    }
+}
+
+/// Answers until the client closes the connection or has not sent a request for 30 s.
+async fn connection(io: impl Read + Write + Unpin, routes: Router) -> Result<()> {
+    let service = TowerToHyperService::new(routes);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new());
+    Ok(http.serve_connection(io, service).await?)
+}

@@ -1,0 +1,227 @@
+//! What the API server has, kept in memory by one watch per kind.
+//!
+//! Reconcilers read from stores and never from the API server. A store also takes in the answers to
+//! the operator's own writes, so that a reconciler sees what it has just written even though the watch
+//! has yet to report it. Without that, two quick reconciles of one object would write the same change
+//! twice.
+
+mod index;
+mod state;
+mod watch;
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use kube::Resource;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::Event;
+
+pub use index::Index;
+pub(crate) use state::{Change, ControllerId, Origin, Overlay};
+
+use self::state::{Observer, State};
+use crate::object::{Object, controller_ref};
+use crate::without_managed_fields::WithoutManagedFields;
+
+/// The objects of one kind that the operator watches. Controllers share it; clones are the same store.
+///
+/// [`Manager::store`](crate::Manager::store) and [`Controller::owns`](crate::Controller::owns) return
+/// one that follows the API server. A unit test makes one of objects:
+///
+/// # Example
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use opctl_runtime::Store;
+///
+/// let mut settings = ConfigMap::default();
+/// settings.metadata.name = Some("settings".to_owned());
+/// settings.metadata.namespace = Some("default".to_owned());
+/// let store = Store::from_iter([settings]);
+/// assert!(store.get(Some("default"), "settings").is_some());
+/// ```
+///
+/// # Caveats
+/// A store holds every object that it selects. Where the metadata is all that a reconciler needs, let
+/// it hold `PartialObjectMeta<K>`. It never holds `metadata.managedFields`.
+pub struct Store<K: Object>(Arc<Shared<K>>);
+
+struct Shared<K: Object> {
+    dyntype: K::DynamicType,
+    reader: reflector::Store<K>,
+    state: Mutex<State<K>>,
+    handlers: RwLock<Vec<Arc<Observer<K>>>>,
+    by_owner: OnceLock<Index<K, String>>,
+}
+
+impl<K: Object> Store<K> {
+    pub(crate) fn empty(dyntype: K::DynamicType) -> Self {
+        let writer = Writer::new(dyntype.clone());
+        Self(Arc::new(Shared {
+            reader: writer.as_reader(),
+            state: Mutex::new(State::new(writer, dyntype.clone())),
+            dyntype,
+            handlers: RwLock::default(),
+            by_owner: OnceLock::new(),
+        }))
+    }
+
+    /// The object of that name; a cluster-scoped object has no namespace.
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
+        let mut reference = ObjectRef::new_with(name, self.0.dyntype.clone());
+        reference.namespace = namespace.map(str::to_owned);
+        self.0.reader.get(&reference)
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.0.reader.state()
+    }
+
+    /// The objects that `owner` controls, in no particular order. Those of a deleted object of the
+    /// same name are not among them.
+    pub fn by_owner(&self, owner: &impl Resource) -> Vec<Arc<K>> {
+        let index = self.0.by_owner.get_or_init(|| {
+            self.index(|object: &K| controller_ref(object).map(|owner| owner.uid.clone()))
+        });
+        let uid = owner.meta().uid.as_ref();
+        uid.map_or_else(Vec::new, |uid| index.get(uid))
+    }
+
+    /// Indexes the objects by the keys that `keys` returns: none, one (`Option`) or many (`Vec`).
+    pub fn index<Key, Keys>(
+        &self,
+        keys: impl Fn(&K) -> Keys + Send + Sync + 'static,
+    ) -> Index<K, Key>
+    where
+        Key: Eq + Hash + Clone + Send + Sync + 'static,
+        Keys: IntoIterator<Item = Key>,
+    {
+        let index = Index::new(self.0.reader.clone());
+        let indexer = index.indexer(self.0.dyntype.clone(), keys);
+        self.update(|state| state.add_indexer(indexer));
+        index
+    }
+
+    /// Sends a request that writes an object, and takes its answer in. `quiet` decides, given the
+    /// answer, which controller need not reconcile the object again for it.
+    pub(crate) async fn write(
+        &self,
+        request: impl Future<Output = kube::Result<WithoutManagedFields<K>>>,
+        quiet: impl FnOnce(&K) -> Option<ControllerId>,
+    ) -> kube::Result<Arc<K>> {
+        let lists = self.update(|state| state.lists());
+        let WithoutManagedFields(object) = request.await?;
+        let quiet = quiet(&object);
+        self.update(|state| state.take_answer(&object, lists, quiet));
+        Ok(Arc::new(object))
+    }
+
+    /// Calls `handler` for every change from now on.
+    pub(crate) fn subscribe(&self, handler: impl Fn(Change<'_, K>) + Send + Sync + 'static) {
+        let mut handlers = self.0.handlers.write();
+        let handlers = handlers.as_mut().unwrap_or_else(|error| error.get_mut());
+        handlers.push(Arc::new(Box::new(handler)));
+    }
+
+    pub(crate) fn set_overlay(&self, object: &K, overlay: Option<Overlay<K>>) {
+        self.update(|state| state.set_overlay(object, overlay));
+    }
+
+    pub(crate) fn dyntype(&self) -> &K::DynamicType {
+        &self.0.dyntype
+    }
+
+    pub(crate) fn reader(&self) -> &reflector::Store<K> {
+        &self.0.reader
+    }
+
+    pub(crate) fn take(&self, namespace: &Option<String>, event: Event<K>) {
+        self.update(|state| state.take(namespace, event));
+    }
+
+    /// Changes the state, and calls the handlers once it is unlocked: they are others' code.
+    fn update<T>(&self, update: impl FnOnce(&mut State<K>) -> T) -> T {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = update(&mut state);
+        let notifications = state.notifications();
+        drop(state);
+        if !notifications.is_empty() {
+            let handlers = self.0.handlers.read();
+            let handlers = handlers.unwrap_or_else(PoisonError::into_inner).clone();
+            for notification in &notifications {
+                handlers
+                    .iter()
+                    .for_each(|handler| handler(notification.change()));
+            }
+        }
+        result
+    }
+}
+
+impl<K: Object> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// A store of these objects, which no watch changes: for unit tests.
+impl<K: Object<DynamicType: Default>> FromIterator<K> for Store<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(objects: I) -> Self {
+        let store = Self::empty(K::DynamicType::default());
+        store.take(&None, Event::Init);
+        for object in objects {
+            store.take(&None, Event::InitApply(object));
+        }
+        store.take(&None, Event::InitDone);
+        store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::ResourceExt;
+
+    use super::*;
+
+    fn owner(uid: &str) -> Secret {
+        let mut owner = Secret::default();
+        owner.metadata.name = Some("owner".to_owned());
+        owner.metadata.uid = Some(uid.to_owned());
+        owner
+    }
+
+    fn child(name: &str, owner: &Secret) -> ConfigMap {
+        let mut child = ConfigMap::default();
+        child.metadata.name = Some(name.to_owned());
+        child.metadata.owner_references = owner.controller_owner_ref(&()).map(|it| vec![it]);
+        child
+    }
+
+    #[test]
+    fn children_belong_to_the_object_and_not_to_its_name() {
+        let (old, new) = (owner("1"), owner("2"));
+        let store = Store::from_iter([child("a", &old), child("b", &new)]);
+        let names = |owner| -> Vec<_> {
+            let children = store.by_owner(owner);
+            children.iter().map(|child| child.name_any()).collect()
+        };
+        assert_eq!(
+            (names(&old), names(&new)),
+            (vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+    }
+
+    #[test]
+    fn an_index_follows_the_objects() {
+        let store = Store::from_iter([child("a", &owner("1"))]);
+        let by_first_letter = store.index(|object: &ConfigMap| object.name_any().chars().next());
+        assert_eq!(by_first_letter.get(&'a').len(), 1);
+        let mut deleted = child("a", &owner("1"));
+        deleted.metadata.resource_version = Some("2".to_owned());
+        let deletion = Event::Delete(deleted);
+        store.take(&None, deletion);
+        assert!(by_first_letter.get(&'a').is_empty());
+    }
+}
