@@ -1,4 +1,4 @@
-//! How long the engine takes for a new project, and for one more kind in a project of 200.
+//! Benchmarks of the engine: a new project, and another kind in a project of 200.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -41,7 +41,7 @@ fn plan(criterion: &mut Criterion) {
         let directory = tempfile::tempdir().unwrap();
         let (old, new) = (with(kinds), with(kinds + 1));
         let workspace = Workspace::at(directory.path()).unwrap();
-        workspace.carry_out(&workspace.plan(None, &old, PlanOptions::default()).unwrap()).unwrap();
+        workspace.apply(&workspace.plan(None, &old, PlanOptions::default()).unwrap()).unwrap();
         for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"]
         {
             let path = directory.path().join(registry);

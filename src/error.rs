@@ -1,51 +1,62 @@
-//! The one error that a user is meant to read: what is wrong, and what to do next.
+//! The error for users: what is wrong, and what to do about it.
 
 use std::fmt;
 
-/// A refusal with its way out. Everything else that goes wrong is an [`anyhow::Error`] with context.
+/// An error that a user can fix, with a hint and an exit code. Every other error is an
+/// [`anyhow::Error`] with context.
 #[derive(Debug)]
 pub struct UserError {
-    what: String,
+    message: String,
     hint: Option<String>,
     code: u8,
 }
 
 /// The exit code of a command that failed.
 pub const FAILURE: u8 = 1;
-/// The exit code of a command that was called with arguments that cannot be right.
+/// The exit code of a command with invalid arguments.
 pub const USAGE: u8 = 2;
-/// The exit code of a command that stopped because conflicts or drift remain.
+/// The exit code of a command that stopped at conflicts.
 pub const CONFLICT: u8 = 3;
 
 impl UserError {
-    /// What the user asked for is right, but cannot be done here.
-    pub fn failure(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, code: FAILURE }
+    /// An error for a valid request that cannot be fulfilled.
+    pub fn failure(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: FAILURE }
     }
 
-    /// An argument is wrong.
-    pub fn usage(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, code: USAGE }
+    /// An error for an invalid combination of arguments.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: USAGE }
     }
 
-    /// Conflicts that only the user can resolve.
-    pub fn conflict(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, code: CONFLICT }
+    /// An error for the value of one argument, in the words of clap. `argument` is the argument as
+    /// clap displays it, such as `--kind <KIND>`.
+    pub fn invalid_value(
+        argument: &str,
+        value: impl fmt::Display,
+        reason: impl fmt::Display,
+    ) -> Self {
+        Self::usage(format!("invalid value '{value}' for '{argument}': {reason}"))
     }
 
-    /// Says what to do next: an imperative sentence without a full stop.
+    /// An error for conflicts that only the user can resolve.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: CONFLICT }
+    }
+
+    /// Adds what to do about the error: an imperative sentence without a full stop.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The way out, if there is one to name.
+    /// What to do about the error.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The process's exit code.
+    /// The exit code of the process.
     pub fn code(&self) -> u8 {
         self.code
     }
@@ -53,7 +64,7 @@ impl UserError {
 
 impl fmt::Display for UserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.message)
     }
 }
 

@@ -1,9 +1,9 @@
 //! `opctl`, the operator SDK for Rust.
 //!
 //! A project is a function of its model. The file `PROJECT` holds the model ([`project`]) and
-//! [`render`] turns it into a tree of files, without any effect. Every command changes the model,
-//! renders the old and the new one, and hands both to [`sync`], which merges them with what is on
-//! the disk:
+//! [`render`] turns it into a tree of files, without side effects. Every command changes the model,
+//! renders the old and the new one, and passes both to [`sync`], which merges them with the files
+//! on the disk:
 //!
 //! ```text
 //! old model --command--> new model
@@ -11,8 +11,8 @@
 //! plan = merge(base, ours, theirs)  ->  show it  ->  commit it, PROJECT last
 //! ```
 //!
-//! [`crd`] makes Rust types of somebody else's CRD, [`cluster`] runs a real control plane on this
-//! machine, [`cli`] turns flags into requests, and [`ui`] is the only printer.
+//! [`crd`] generates the Rust types of an external type from its CRD, [`cluster`] runs a real control
+//! plane on this machine, [`cli`] turns flags into requests, and [`ui`] is the only printer.
 
 pub mod cli;
 pub mod cluster;

@@ -1,4 +1,4 @@
-//! The only printer: data on stdout, messages on stderr, colour only where a person reads.
+//! The only printer: data on stdout, messages on stderr, colours only on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,7 +10,7 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 
-/// How much the user wants to read, and whether there is a user to ask.
+/// The terminal of the user: how much to print, and whether to prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
     quiet: bool,
@@ -18,31 +18,31 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Decides once, before anything is asked, whether a person is at the other end.
+    /// A printer for the streams of this process. It prompts only if stdin and stderr are terminals.
     pub fn new(quiet: bool) -> Self {
         Self { quiet, interactive: io::stdin().is_terminal() && io::stderr().is_terminal() }
     }
 
-    /// What the user asked for, on stdout.
+    /// Prints the result of a command on stdout.
     pub fn data(&self, text: impl AsRef<str>) {
         // A reader that closes the pipe early (`opctl ... | head`) is not an error.
         let _ = self.stream(text);
     }
 
-    /// Like [`Ui::data`], for one of many lines.
+    /// Prints one of many lines on stdout.
     ///
     /// # Errors
-    /// When the reader is gone, so that the rest need not be printed.
+    /// If the reader has closed the pipe, so that the remaining lines need not be produced.
     pub fn stream(&self, text: impl AsRef<str>) -> io::Result<()> {
         writeln!(anstream::stdout(), "{}", text.as_ref())
     }
 
-    /// A line of progress: a right-aligned verb and what it is done to. Silent with `--quiet`.
+    /// Prints a line of progress: a right-aligned verb and its object. Silent with `--quiet`.
     pub fn status(&self, verb: &str, what: impl AsRef<str>) {
         self.verb(GOOD, verb, what.as_ref());
     }
 
-    /// Like [`Ui::status`], for something the user should look at.
+    /// Like [`Ui::status`], highlighted for the user to look at.
     pub fn attention(&self, verb: &str, what: impl AsRef<str>) {
         self.verb(NOTE, verb, what.as_ref());
     }
@@ -53,31 +53,37 @@ impl Ui {
         }
     }
 
-    /// Plain words on stderr. Silent with `--quiet`.
+    /// Prints a line of text on stderr. Silent with `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
             let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
         }
     }
 
-    /// The error and, on a line of its own, the way out. Returns the exit code.
+    /// Prints what the user can do next, after a message. Silent with `--quiet`.
+    pub fn hint(&self, hint: &str) {
+        if !self.quiet {
+            print_hint(hint);
+        }
+    }
+
+    /// Prints an error with its hint, also with `--quiet`. Returns the exit code.
     pub fn error(&self, error: &anyhow::Error) -> u8 {
-        let mut err = anstream::stderr();
-        let _ = writeln!(err, "{BAD}error:{BAD:#} {error:#}");
+        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {error:#}");
         let user_error = error.downcast_ref::<UserError>();
         if let Some(hint) = user_error.and_then(UserError::hint) {
-            let _ = writeln!(err, "{NOTE}hint:{NOTE:#} {hint}");
+            print_hint(hint);
         }
         user_error.map_or(crate::error::FAILURE, UserError::code)
     }
 
-    /// Asks a yes/no question where a person can answer; elsewhere the default is the answer.
+    /// Asks a yes/no question on a terminal; elsewhere the default is the answer.
     pub fn confirm(&self, question: &str, default: bool) -> bool {
         if !self.interactive {
             return default;
         }
-        let choice = if default { "Y/n" } else { "y/N" };
-        let _ = write!(anstream::stderr(), "{question} [{choice}] ");
+        let choices = if default { "Y/n" } else { "y/N" };
+        let _ = write!(anstream::stderr(), "{question} [{choices}] ");
         let mut answer = String::new();
         match io::stdin().read_line(&mut answer) {
             Ok(_) => match answer.trim().to_ascii_lowercase().as_str() {
@@ -87,4 +93,8 @@ impl Ui {
             Err(_) => default,
         }
     }
+}
+
+fn print_hint(hint: &str) {
+    let _ = writeln!(anstream::stderr(), "{NOTE}hint:{NOTE:#} {hint}");
 }

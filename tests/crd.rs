@@ -1,6 +1,5 @@
-//! The Rust types of somebody else's CRD, and the object that its test makes. `tests/crds` holds CRDs
-//! and what is made of them; `SNAPSHOTS=overwrite cargo test --test crd` takes what is made for what is
-//! expected.
+//! The Rust types of external types, and the objects of their tests. `tests/crds` contains CRDs with the
+//! expected output; `SNAPSHOTS=overwrite cargo test --test crd` replaces it by the actual one.
 
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
@@ -24,7 +23,7 @@ fn kind(kind: &str) -> CrdSelector<'_> {
     CrdSelector { kind: Some(kind), ..CrdSelector::default() }
 }
 
-/// All kinds of the fixtures.
+/// All types of the fixtures.
 fn all() -> [Crd; 3] {
     [
         read("box.yaml", CrdSelector::default()).unwrap(),
@@ -45,7 +44,7 @@ fn types_and_objects_are_as_expected() {
 }
 
 #[test]
-fn types_are_as_rustfmt_would_write_them() {
+fn types_are_formatted_like_rustfmt() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for crd in all() {
         let file = target.join(format!("{}.rs", crd.kind));
@@ -58,7 +57,7 @@ fn types_are_as_rustfmt_would_write_them() {
 }
 
 #[test]
-fn what_has_to_match_a_pattern_is_told() {
+fn fields_with_patterns_are_listed() {
     let text = std::fs::read_to_string(directory().join("several.yaml")).unwrap();
     let crd = text.replace("enum: [\"On\", \"Off\"]", "pattern: '^[A-Z]+/[a-z]+$'");
     let crd = Crd::read("-", &crd, kind("Mode")).unwrap();
@@ -67,7 +66,7 @@ fn what_has_to_match_a_pattern_is_told() {
 }
 
 #[test]
-fn a_kind_is_what_its_crd_says() {
+fn crd_is_read() {
     let crd = read("box.yaml", CrdSelector::default()).unwrap();
     let names = (crd.group.as_str(), crd.version.as_str(), crd.kind.as_str(), crd.plural.as_str());
     assert_eq!(names, ("async.example.org", "v1", "Box", "boxes"));
@@ -81,7 +80,7 @@ fn a_kind_is_what_its_crd_says() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_can() {
+fn ambiguous_or_missing_type_is_refused_with_a_hint() {
     let error = |file: &str, selector| {
         let error = read(file, selector).unwrap_err();
         format!("{error}; {}", error.hint().unwrap_or_default())
@@ -92,29 +91,29 @@ fn what_cannot_be_is_refused_with_what_can() {
             CrdSelector::default(),
             "tools.example.org Mode, tools.example.org Settings",
         ),
-        ("several.yaml", kind("Box"), "it defines no kind that is asked for"),
+        ("several.yaml", kind("Box"), "the file does not define the requested kind"),
         (
             "box.yaml",
             CrdSelector { group: Some("sync"), ..CrdSelector::default() },
-            "no kind that is asked for",
+            "does not define the requested kind",
         ),
         (
             "box.yaml",
             CrdSelector { version: Some("v2"), ..CrdSelector::default() },
-            "served as v1beta1, v1",
+            "served versions: v1beta1, v1",
         ),
         (
             "box.yaml",
             CrdSelector { version: Some("v1alpha1"), ..CrdSelector::default() },
-            "served as v1beta1, v1",
+            "served versions: v1beta1, v1",
         ),
     ] {
         let error = error(file, selector);
         assert!(error.contains(expected), "{error}");
     }
     for (text, expected) in [
-        ("", "there is no CustomResourceDefinition in it"),
-        ("kind: Pod", "there is no CustomResourceDefinition in it"),
+        ("", "the file contains no CustomResourceDefinition"),
+        ("kind: Pod", "the file contains no CustomResourceDefinition"),
         ("{", "--crd"),
         ("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition}", "spec"),
         ("{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition}", "v1beta1"),
@@ -125,7 +124,7 @@ fn what_cannot_be_is_refused_with_what_can() {
 }
 
 #[test]
-fn a_list_is_read_like_its_items() {
+fn list_is_read_like_its_items() {
     let text = std::fs::read_to_string(directory().join("box.yaml")).unwrap();
     let item: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
     let list = serde_yaml::to_string(&std::collections::BTreeMap::from([

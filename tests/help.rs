@@ -1,4 +1,4 @@
-//! Every `--help` ends with an example, and the example works.
+//! Every `--help` ends with examples that work.
 
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The commands whose examples can be run one after the other in an empty folder.
+/// The commands whose examples can be run one after the other in an empty directory.
 const COMMANDS: &[&[&str]] = &[
     &["init"],
     &["create"],
@@ -50,7 +50,7 @@ fn run(directory: &Path, example: &str) {
 }
 
 #[test]
-fn every_help_ends_with_an_example_that_works() {
+fn every_help_ends_with_examples_that_work() {
     for command in COMMANDS {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("my-operator");

@@ -1,4 +1,4 @@
-//! A real kill, at a moment that nobody chose.
+//! Kills real commands at arbitrary moments.
 #![cfg(unix)]
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
@@ -25,13 +25,13 @@ fn opctl(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Kills the command after a while, and runs it again.
-fn disturbed(directory: &Path, arguments: &[&str], life: Duration) {
+/// Kills the command after some time, and runs it again.
+fn run_killed(directory: &Path, arguments: &[&str], lifetime: Duration) {
     let mut child = opctl(directory, arguments).spawn().unwrap();
-    sleep(life);
+    sleep(lifetime);
     child.kill().unwrap();
     child.wait().unwrap();
-    // It fails if the first one came through: then there is nothing left to do.
+    // The second run fails if the first one succeeded before it was killed.
     opctl(directory, arguments).status().unwrap();
 }
 
@@ -40,27 +40,28 @@ fn tree(directory: &Path) -> BTreeMap<String, String> {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        match path.is_dir() {
-            true => tree.extend(
+        if path.is_dir() {
+            tree.extend(
                 self::tree(&path).into_iter().map(|(file, text)| (format!("{name}/{file}"), text)),
-            ),
-            false => _ = tree.insert(name, fs::read_to_string(path).unwrap()),
+            );
+        } else {
+            tree.insert(name, fs::read_to_string(path).unwrap());
         }
     }
     tree
 }
 
 #[test]
-fn a_killed_command_is_completed_by_the_second_run() {
-    let undisturbed = tempfile::tempdir().unwrap();
+fn killed_command_is_completed_by_the_second_run() {
+    let completed = tempfile::tempdir().unwrap();
     for arguments in [INIT, CREATE] {
-        assert!(opctl(undisturbed.path(), arguments).status().unwrap().success());
+        assert!(opctl(completed.path(), arguments).status().unwrap().success());
     }
-    let expected = tree(undisturbed.path());
+    let expected = tree(completed.path());
     for step in 0..40 {
         let directory = tempfile::tempdir().unwrap();
         for arguments in [INIT, CREATE] {
-            disturbed(directory.path(), arguments, Duration::from_micros(step * 500));
+            run_killed(directory.path(), arguments, Duration::from_micros(step * 500));
         }
         assert_eq!(tree(directory.path()), expected, "killed after {} µs", step * 500);
     }

@@ -1,4 +1,4 @@
-//! The laws of the engine, on random models and with a user's edits between the commands.
+//! The laws of the engine, as properties of random models with edits of a user between the commands.
 
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// An API with the answers that a user gives.
+/// A request to create an API.
 #[derive(Debug, Clone)]
 struct Api {
     /// Whether it is an external or core type.
@@ -42,7 +42,7 @@ fn api() -> impl Strategy<Value = Api> {
     prop_oneof![3 => own_api(), 1 => external_api()]
 }
 
-/// Kinds of Kubernetes and, below `example.org`, of somebody else's CRD.
+/// Core types and, below `example.org`, external types.
 fn external_api() -> impl Strategy<Value = Api> {
     let names = prop::sample::select(vec![
         ("apps", "v1", "Deployment"),
@@ -103,7 +103,7 @@ fn own_api() -> impl Strategy<Value = Api> {
     )
 }
 
-/// What a user tells a recipe, with whatever a shell lets through.
+/// Options of a recipe, with all characters that a shell can pass.
 fn options() -> impl Strategy<Value = RecipeOptions> {
     let image = "[a-z]{1,9}(\\.[a-z]{1,9}:[1-9][0-9]{0,3}/[a-z]{1,99})?(:[A-Za-z0-9_]{1,128})?";
     let command = proptest::option::of("([^,\0]|é|\n|[\"\\\\<$%#>]){1,20}(,[^,\0]{1,20}){0,5}");
@@ -129,7 +129,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     })
 }
 
-/// What a user does to a file, which is picked by a number.
+/// An edit of a user. The number selects the file.
 #[derive(Debug, Clone)]
 enum Edit {
     Append(usize),
@@ -187,13 +187,14 @@ fn tree(directory: &Path) -> Tree {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        match path.is_dir() {
-            true => tree.extend(
+        if path.is_dir() {
+            tree.extend(
                 self::tree(&path)
                     .into_iter()
                     .map(|(file, bytes)| (format!("{name}/{file}"), bytes)),
-            ),
-            false => _ = tree.insert(name, fs::read(path).unwrap()),
+            );
+        } else {
+            tree.insert(name, fs::read(path).unwrap());
         }
     }
     tree
@@ -204,7 +205,7 @@ fn init(settings: &Settings) -> TempDir {
     let workspace = Workspace::at(directory.path()).unwrap();
     let project = Project::new("my-operator".to_owned()).with(settings.clone()).unwrap();
     let plan = workspace.plan(None, &project, PlanOptions::default()).unwrap();
-    workspace.carry_out(&plan).unwrap();
+    workspace.apply(&plan).unwrap();
     directory
 }
 
@@ -237,22 +238,25 @@ fn external(request: ApiRequest) -> anyhow::Result<ApiRequest> {
     Ok(ApiRequest { external: Some(external), ..request })
 }
 
-/// `create api`: whether it came through. What is refused or conflicts changes nothing.
+/// Runs `create api` and returns whether it succeeded. A failure changes nothing.
 fn create(directory: &Path, api: &Api) -> bool {
     let workspace = Workspace::open(directory).unwrap();
     let before = tree(directory);
     let old = workspace.project().unwrap();
-    let done = with(old, api).and_then(|(new, checked)| {
+    let result = with(old, api).and_then(|(new, checked)| {
         let extra_files = extra_files(&new, &checked, None)?;
         let plan = workspace.plan_with(Some(old), &new, extra_files, PlanOptions::default())?;
         anyhow::ensure!(plan.conflicts().next().is_none());
-        workspace.carry_out(&plan)
+        workspace.apply(&plan)
     });
-    assert!(done.is_ok() || tree(directory) == before, "{api:?} was refused and changed something");
-    done.is_ok()
+    assert!(
+        result.is_ok() || tree(directory) == before,
+        "{api:?} was refused and changed something"
+    );
+    result.is_ok()
 }
 
-/// Whether each line of a text that is not one of ours is there as often as before.
+/// Whether each file contains as many lines of the user as before.
 fn has_what_the_user_wrote(directory: &Path, before: &Tree) -> bool {
     let after = tree(directory);
     before.iter().all(|(path, old)| {
@@ -265,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn twice_is_once(settings in settings(), apis in vec(api(), 1..4)) {
+    fn running_a_command_twice_is_running_it_once(settings in settings(), apis in vec(api(), 1..4)) {
         let directory = init(&settings);
         for api in &apis {
             create(directory.path(), api);
@@ -278,7 +282,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_commands_does_not_count(
+    fn order_of_commands_does_not_matter(
         settings in settings(), first in vec(api(), 0..3), a in api(), b in api(), edits in vec(edit(), 0..3),
     ) {
         let (ab, ba) = (init(&settings), init(&settings));
@@ -291,13 +295,13 @@ proptest! {
             }
         }
         let both = |directory: &TempDir, a, b| create(directory.path(), a) && create(directory.path(), b);
-        // The controller of somebody else's kind stays with the version that it was written for.
-        let compete = a.external && a.controller && b.external && b.controller
+        // The controller of an external type stays with the version for which it was created.
+        let competing = a.external && a.controller && b.external && b.controller
             && (a.group, a.kind) == (b.group, b.kind) && a.version != b.version;
         if both(&ab, &a, &b) && both(&ba, &b, &a) {
             let (ab, ba) = (texts(&ab), texts(&ba));
             prop_assert!(ab.keys().eq(ba.keys()));
-            if !compete {
+            if !competing {
                 prop_assert_eq!(ab, ba);
             }
         }
@@ -328,10 +332,10 @@ proptest! {
                 let workspace = Workspace::open(directory.path()).unwrap();
                 let old = workspace.project().unwrap();
                 let plan = workspace.plan(Some(old), &old.without_api(checked.gvk()), PlanOptions::default()).unwrap();
-                workspace.carry_out(&plan).unwrap();
-                // The flag of the controller moves to the version that is stored, and goes with it.
+                workspace.apply(&plan).unwrap();
+                // The flag of the controller moves to the storage version, and is deleted with it.
                 let moved = first.iter().any(|other| other.group == api.group && other.kind == api.kind);
-                // What no model stands for stays.
+                // Files that no model renders stay.
                 let mut after = tree(directory.path());
                 after.retain(|path, _| !api.external || !path.starts_with("tests/objects/") || before.contains_key(path));
                 prop_assert!(moved || after == before);
@@ -340,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn no_change_writes_nothing(settings in settings(), apis in vec(api(), 0..4), edits in vec(edit(), 0..3)) {
+    fn plan_without_a_change_is_empty(settings in settings(), apis in vec(api(), 0..4), edits in vec(edit(), 0..3)) {
         let directory = init(&settings);
         for api in &apis {
             create(directory.path(), api);
@@ -355,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn a_model_is_what_its_text_says(settings in settings(), apis in vec(api(), 0..6)) {
+    fn parsing_the_text_of_a_model_yields_the_model(settings in settings(), apis in vec(api(), 0..6)) {
         let mut project = Project::new("my-operator".to_owned()).with(settings).unwrap();
         for api in &apis {
             if let Ok((with, _)) = with(&project, api) {
@@ -369,7 +373,7 @@ proptest! {
     }
 }
 
-/// A tree that can be read when it differs.
+/// A tree with texts, which are readable in a failure.
 fn texts(directory: &TempDir) -> BTreeMap<String, String> {
     tree(directory.path())
         .into_iter()

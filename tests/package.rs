@@ -1,4 +1,4 @@
-//! What is published holds everything that a build needs.
+//! The published package contains everything that a build needs.
 
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// cargo leaves out folders that look like packages of their own, without a word.
+/// cargo silently omits directories that look like packages of their own.
 #[test]
-fn the_package_holds_every_template() {
+fn package_contains_every_template() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(env!("CARGO"))
         .args(["package", "--list", "--allow-dirty", "--offline"])
@@ -31,9 +31,10 @@ fn collect(directory: &Path, prefix: &str, files: &mut Vec<String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
-        match entry.file_type().unwrap().is_dir() {
-            true => collect(&entry.path(), &name, files),
-            false => files.push(name),
+        if entry.file_type().unwrap().is_dir() {
+            collect(&entry.path(), &name, files);
+        } else {
+            files.push(name);
         }
     }
 }

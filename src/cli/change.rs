@@ -1,4 +1,4 @@
-//! What all commands that change a project share: show the plan, then carry it out.
+//! The common part of the commands that change a project: show the plan, then apply it.
 
 use anyhow::Result;
 
@@ -6,50 +6,52 @@ use crate::error::UserError;
 use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
 use crate::ui::Ui;
 
-/// The flags of every command that changes a project.
+/// The flags of all commands that change a project.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Flags {
-    /// Print what would be done, and do nothing
+    /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Overwrite files that are in the way or have edits that conflict
+    /// Overwrite existing files and conflicting edits
     #[arg(short, long)]
     pub force: bool,
 }
 
 impl Flags {
-    /// How the plan is to be made.
+    /// The options of the plan.
     pub fn options(self, conflicts: Conflicts) -> PlanOptions {
         PlanOptions { force: self.force, conflicts }
     }
 
-    /// Shows a plan and carries it out. Returns whether it did.
+    /// Prints a plan and, unless it is a dry run, applies it. Returns whether the plan was applied.
     ///
     /// # Errors
-    /// If there are conflicts, and if a file cannot be written.
-    pub fn carry_out(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
+    /// If the plan has conflicts, or if a file cannot be written.
+    pub fn apply(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
         let conflicts = plan.conflicts().count();
         if self.dry_run {
             for step in &plan.steps {
-                show(step, |verb, what| ui.data(format!("{verb:>12} {what}")));
+                show(step, |verb, file| ui.data(format!("{verb:>12} {file}")));
             }
         } else if conflicts > 0 {
             for step in plan.conflicts() {
-                show(step, |verb, what| ui.attention(verb, what));
+                show(step, |verb, file| ui.attention(verb, file));
             }
         }
         if conflicts > 0 {
-            return Err(refuse(plan, conflicts).into());
+            return Err(conflict_error(plan, conflicts).into());
         }
         if self.dry_run {
             return Ok(false);
         }
-        workspace.carry_out(plan)?;
+        workspace.apply(plan)?;
         for step in &plan.steps {
-            let calm = step.action.reason().is_none() && step.action != Action::Overwrite;
+            let is_routine = step.action.reason().is_none() && step.action != Action::Overwrite;
             show(
                 step,
-                |verb, what| if calm { ui.status(verb, what) } else { ui.attention(verb, what) },
+                |verb, file| {
+                    if is_routine { ui.status(verb, file) } else { ui.attention(verb, file) }
+                },
             );
         }
         Ok(true)
@@ -57,33 +59,32 @@ impl Flags {
 }
 
 fn show(step: &Step, print: impl Fn(&str, String)) {
-    let what = match step.action.reason() {
-        _ if step.action == Action::Identical => return,
-        Some(why) => format!("{} ({why})", step.path),
+    if step.action == Action::Identical {
+        return;
+    }
+    let file = match step.action.reason() {
+        Some(reason) => format!("{} ({reason})", step.path),
         None => step.path.clone(),
     };
-    print(step.action.verb(), what);
+    print(step.action.verb(), file);
 }
 
-fn refuse(plan: &Plan, conflicts: usize) -> UserError {
-    let (conflicts, them) = if conflicts == 1 {
-        ("a conflict".to_owned(), "it")
+fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {
+    let (noun, file, object) =
+        if conflicts == 1 { ("conflict", "file", "it") } else { ("conflicts", "files", "them") };
+    let message = format!("{conflicts} {noun}: nothing was written");
+    // A user can resolve a conflict of edits; a file that opctl did not write can only be replaced.
+    let exists = |step: &Step| step.action == Action::Conflict(Reason::Exists);
+    let error = if plan.conflicts().all(exists) {
+        UserError::failure(message)
     } else {
-        (format!("{conflicts} conflicts"), "them")
-    };
-    let what = format!("{conflicts}, nothing was written");
-    // Only edits that meet a change are for the user to resolve; other files are merely in the way.
-    let in_the_way = |step: &Step| step.action == Action::Conflict(Reason::Exists);
-    let error = if plan.conflicts().all(in_the_way) {
-        UserError::failure(what)
-    } else {
-        UserError::conflict(what)
+        UserError::conflict(message)
     };
     if plan.conflicts().all(|step| step.action.can_be_marked()) {
-        error.with_hint(format!(
-            "resolve {them} by hand between markers with `--conflicts inline`, or overwrite your edits with `--force`"
-        ))
+        error.with_hint(
+            "write both versions between conflict markers with `--conflicts inline`, or overwrite your edits with `--force`",
+        )
     } else {
-        error.with_hint("move what is in the way to another place, or overwrite it with `--force`")
+        error.with_hint(format!("move the {file} away, or overwrite {object} with `--force`"))
     }
 }

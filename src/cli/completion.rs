@@ -9,7 +9,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl completion bash > opctl.bash")]
 pub struct CompletionArgs {
-    /// The shell
+    /// Shell to complete commands in
     shell: Shell,
 }
 

@@ -10,13 +10,13 @@ use super::change::Flags;
 use crate::crd::{self, Crd, CrdSelector};
 use crate::error::UserError;
 use crate::project::names::Module;
-use crate::project::options::{RecipeOptions, flag};
-use crate::project::{ApiRequest, CheckedApi, Gvk, Project, refuse_flag};
+use crate::project::options::{RecipeOptions, argument};
+use crate::project::{ApiRequest, CheckedApi, Gvk, Project, check_value, flag_of};
 use crate::render::{TemplateSet, extra_files};
 use crate::sync::{Conflicts, Workspace};
 use crate::ui::Ui;
 
-/// Add to a project
+/// Scaffold a part of a project
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Example:\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
@@ -25,7 +25,7 @@ pub enum CreateCommand {
     Api(Box<CreateApiArgs>),
 }
 
-/// Add a kind, or a version of one, with its controller
+/// Scaffold an API and its controller
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]\n       opctl create api --crd <FILE> [OPTIONS]"
@@ -34,58 +34,58 @@ pub enum CreateCommand {
     after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
 )]
 pub struct CreateApiArgs {
-    /// The API group, without the project's domain
+    /// API group, without the project's domain
     #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     group: Option<String>,
-    /// The version, such as v1alpha1
+    /// API version, such as v1alpha1
     #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     version: Option<String>,
-    /// The kind, such as Memcached
+    /// Kind of the resource, such as Memcached
     #[arg(long, required_unless_present_any = ["crd", "list_recipes"])]
     kind: Option<String>,
-    /// The plural of the kind [default: by the rules of English]
+    /// Plural name of the resource [default: English plural of the kind]
     #[arg(long)]
     plural: Option<String>,
-    /// Whether objects live in namespaces [default: true]
+    /// Create a namespaced resource [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     namespaced: Option<bool>,
-    /// Create the API; false for the controller alone, also of a kind of Kubernetes [default: ask on a terminal, else true]
+    /// Create the resource; `false` creates only a controller, also for a core type [default: prompt on a terminal, else true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     resource: Option<bool>,
-    /// Create the controller [default: ask on a terminal, else true]
+    /// Create the controller [default: prompt on a terminal, else true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     controller: Option<bool>,
-    /// Somebody else's CRD: watch the kind that it defines instead of defining one
+    /// Use the external type that this CRD defines instead of creating a resource
     #[arg(long, value_name = "FILE")]
     crd: Option<PathBuf>,
     #[command(flatten)]
     go: GoFlags,
-    /// What to make of the kind [default: the recipe that knows the kind, else none]
+    /// Recipe to scaffold the API from [default: the recipe for the kind, else none]
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
-    /// The image that the kind runs [picks the recipe that is for one]
+    /// Container image to deploy; implies `--recipe image`
     #[arg(long)]
     image: Option<String>,
-    /// What to run in it: the program and its arguments, with commas between them [default: the image's own]
+    /// Command of the container and its arguments, separated by commas [default: the image's entrypoint]
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     image_container_command: Option<String>,
-    /// The port that it listens on
+    /// Port that the container listens on
     #[arg(long, value_name = "PORT")]
     image_container_port: Option<String>,
-    /// The id of the user that it runs as [default: the image's own]
+    /// User ID that the container runs as [default: the image's user]
     #[arg(long, value_name = "ID")]
     run_as_user: Option<String>,
-    /// Print the recipes
+    /// List the recipes
     #[arg(long)]
     list_recipes: bool,
-    /// What to do where your edits and the change conflict
+    /// How to handle conflicts with your edits
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     conflicts: Conflicts,
     #[command(flatten)]
     flags: Flags,
 }
 
-/// kubebuilder's flags for a kind that is somebody else's. They name Go packages.
+/// kubebuilder's flags for external types, which name Go packages.
 #[derive(Debug, clap::Args)]
 struct GoFlags {
     #[arg(long, hide = true, value_name = "PATH")]
@@ -97,7 +97,7 @@ struct GoFlags {
 }
 
 impl GoFlags {
-    /// Says what to use instead.
+    /// Refuses the flags, with a hint to their replacement.
     fn refuse(&self) -> Result<(), UserError> {
         let flags = [
             ("--external-api-path", &self.external_api_path),
@@ -105,8 +105,10 @@ impl GoFlags {
             ("--external-api-module", &self.external_api_module),
         ];
         match flags.iter().find(|(_, value)| value.is_some()) {
-            Some((flag, _)) => Err(UserError::usage(format!("`{flag}` is for APIs in Go"))
-                .with_hint("give the CRD of the kind with `--crd FILE`: its types are made of it")),
+            Some((flag, _)) => Err(UserError::usage(format!(
+                "unsupported argument '{flag}': it is for Go projects"
+            ))
+            .with_hint("use `--crd FILE`: opctl generates the Rust types from the CRD")),
             None => Ok(()),
         }
     }
@@ -118,16 +120,16 @@ impl CreateApiArgs {
             return list_recipes(ui);
         }
         self.go.refuse()?;
-        let directory = env::current_dir().context("cannot tell the current folder")?;
+        let directory = env::current_dir().context("cannot determine the current directory")?;
         let workspace = Workspace::open(&directory)?;
-        let project = workspace.project().context("there is no PROJECT")?;
+        let project = workspace.project().context("no PROJECT file")?;
         let crd = self.crd()?;
         let mut api = project.check_api(self.request(project, crd.as_ref())?)?;
         self.choose(&mut api, project, ui)?;
         let new = project.with_api(&api)?;
 
         // With --force the files are written as if the API were new, so the base is a project without it.
-        // Only of somebody else's CRD are the types alone to be had anew.
+        // For a CRD, --force regenerates only the types: the base stays.
         let base = if api.exists() && api.request().force && crd.is_none() {
             project.without_api(api.gvk())
         } else {
@@ -137,11 +139,11 @@ impl CreateApiArgs {
         let has_object = extra_files.keys().any(|path| path.starts_with("tests/objects/"));
         let options = self.flags.options(self.conflicts);
         let plan = workspace.plan_with(Some(&base), &new, extra_files, options)?;
-        if self.flags.carry_out(&workspace, &plan, ui)? {
+        if self.flags.apply(&workspace, &plan, ui)? {
             if let Some(crd) = crd.filter(|_| has_object) {
-                say_what_to_correct(&crd, ui);
+                print_missing_values(&crd, ui);
             }
-            say_what_is_next(&new, &api, ui);
+            print_next_steps(&new, &api, ui);
         }
         Ok(())
     }
@@ -150,15 +152,17 @@ impl CreateApiArgs {
     fn crd(&self) -> Result<Option<Crd>> {
         let Some(path) = &self.crd else { return Ok(None) };
         if self.resource == Some(true) {
-            return Err(UserError::usage(
-                "`--resource` is `true`, but `--crd` says that the API is somebody else's",
+            return Err(UserError::invalid_value(
+                "--resource[=<BOOL>]",
+                true,
+                "the CRD of `--crd` already defines the resource",
             )
-            .with_hint("leave out `--resource`")
+            .with_hint("omit `--resource`")
             .into());
         }
         let file = path.display().to_string();
         let text = fs::read_to_string(path)
-            .map_err(|error| UserError::usage(format!("`--crd` is `{file}`: {error}")))?;
+            .map_err(|error| UserError::invalid_value("--crd <FILE>", &file, error))?;
         let selector = CrdSelector {
             group: self.group.as_deref(),
             version: self.version.as_deref(),
@@ -189,17 +193,17 @@ impl CreateApiArgs {
     /// The type that the flags name.
     fn gvk(&self) -> Result<Gvk> {
         // clap requires the three flags where there is no `--crd`.
-        let value = |flag: &Option<String>, name: &str| {
-            flag.clone().with_context(|| format!("`{name}` is missing"))
+        let required = |value: &Option<String>, name: &str| {
+            value.clone().with_context(|| format!("missing argument `{name}`"))
         };
         Ok(Gvk {
-            group: value(&self.group, "--group")?,
-            version: value(&self.version, "--version")?,
-            kind: value(&self.kind, "--kind")?,
+            group: required(&self.group, "--group")?,
+            version: required(&self.version, "--version")?,
+            kind: required(&self.kind, "--kind")?,
         })
     }
 
-    /// Makes the choices of a checked request: by the flags, and by asking what they leave open.
+    /// Makes the choices that remain in a checked request: by flags, or by prompts.
     fn choose(&self, api: &mut CheckedApi, project: &Project, ui: Ui) -> Result<()> {
         let is_external = api.request().external.is_some();
         if is_external {
@@ -215,16 +219,18 @@ impl CreateApiArgs {
         Ok(())
     }
 
-    /// Refuses the flags of recipes: an external or core type has none to choose from.
+    /// Refuses the flags of recipes, which external and core types do not have.
     fn refuse_recipe(&self) -> Result<(), UserError> {
         let options = self.options();
-        let option = options.given().next().map(|given| (flag(given.name), given.value));
-        match self.recipe.as_deref().map(|recipe| ("--recipe", recipe)).or(option) {
+        let option = options.given().next().map(|given| (argument(given.name), given.value));
+        match self.recipe.as_deref().map(|recipe| ("--recipe <NAME>", recipe)).or(option) {
             None => Ok(()),
-            Some((flag, value)) => Err(UserError::usage(format!(
-                "`{flag}` is `{value}`, but somebody else's kind gets no recipe"
-            ))
-            .with_hint(format!("leave out `{flag}`"))),
+            Some((argument, value)) => Err(UserError::invalid_value(
+                argument,
+                value,
+                "external and core types have no recipes",
+            )
+            .with_hint(format!("omit `{}`", flag_of(argument)))),
         }
     }
 
@@ -246,7 +252,7 @@ impl CreateApiArgs {
             return Ok(());
         }
         for given in options.given() {
-            refuse_flag(flag(given.name), given.value, given.check())?;
+            check_value(argument(given.name), given.value, given.check)?;
         }
         let set = TemplateSet::for_version(&project.cli_version);
         let recipe = set.choose_recipe(self.recipe.as_deref(), &api.gvk().kind, &options)?;
@@ -264,24 +270,24 @@ fn list_recipes(ui: Ui) -> Result<()> {
     Ok(())
 }
 
-/// What opctl could not make up for the test.
-fn say_what_to_correct(crd: &Crd, ui: Ui) {
+/// Prints the fields of the test's object that opctl could not fill in.
+fn print_missing_values(crd: &Crd, ui: Ui) {
     let patterns = crd::minimal_object(crd).patterns;
     if !patterns.is_empty() {
         ui.note(format!(
-            "In tests/objects, give values that match their patterns to {}",
+            "Set values that match the patterns of the CRD in tests/objects: {}",
             patterns.join(", ")
         ));
     }
 }
 
-fn say_what_is_next(project: &Project, api: &CheckedApi, ui: Ui) {
+fn print_next_steps(project: &Project, api: &CheckedApi, ui: Ui) {
     let Gvk { group, version, kind } = api.gvk();
     let versions = || project.versions(group, kind);
     let has_controller = versions().any(|r| r.controller);
     if let Some(storage) = project.storage(group, kind).filter(|_| versions().count() > 1) {
-        let controller = if has_controller { ", and its controller works with it" } else { "" };
-        ui.note(format!("{kind} is stored as {}{controller}", storage.version));
+        let controller = if has_controller { "; the controller uses it" } else { "" };
+        ui.note(format!("The storage version of {kind} is {}{controller}", storage.version));
     }
     let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
     let is_external = api.request().external.is_some();

@@ -1,4 +1,4 @@
-//! The command line: flags become a request; the effects live in the other rooms.
+//! The command line: flags become requests; their effects are in the other modules.
 
 mod change;
 mod cluster;
@@ -25,7 +25,7 @@ use init::InitArgs;
     after_help = "Example:\n  opctl init --domain example.com\n  opctl create api --group cache --version v1alpha1 --kind Memcached"
 )]
 struct Cli {
-    /// Print only data and errors
+    /// Print only results and errors
     #[arg(short, long, global = true, display_order = 1000)]
     quiet: bool,
     #[command(subcommand)]
@@ -44,7 +44,7 @@ enum Command {
     Version,
 }
 
-/// Parses the arguments, runs the command and turns its outcome into an exit code.
+/// Parses the arguments, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let ui = Ui::new(cli.quiet);

@@ -1,7 +1,7 @@
-//! Somebody else's CRD: read from a file, and made into Rust types and into an object to test with.
+//! External types: reads a CRD from a file, and generates its Rust types and an object for tests.
 //!
-//! kube has a generator of its own, kopium. It brings kube's client and tokio into every program that
-//! uses it, and its output needs chrono, an `allow` and rustfmt, so this is a small one instead.
+//! kopium, kube's generator, is not used, because it depends on kube's client and tokio, and because its
+//! output needs chrono, an `allow` and rustfmt.
 
 mod object;
 mod rust;
@@ -16,10 +16,10 @@ use crate::project::{ApiRequest, ExternalType, Gvk, Origin};
 pub use object::{MinimalObject, minimal_object};
 use schema::Schema;
 
-/// One version of somebody else's kind.
+/// One version of an external type, as its CRD defines it.
 #[derive(Debug)]
 pub struct Crd {
-    /// The API group.
+    /// The full name of the API group.
     pub group: String,
     /// The version.
     pub version: String,
@@ -27,19 +27,19 @@ pub struct Crd {
     pub kind: String,
     /// The plural.
     pub plural: String,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// The manifest that defines it.
+    /// The manifest of the CRD.
     pub manifest: String,
     schema: Schema,
 }
 
-/// What is asked for of a file with several.
+/// Selects a type in a file that may define several.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CrdSelector<'a> {
-    /// The group, with or without what it ends with.
+    /// The API group, with or without its domain.
     pub group: Option<&'a str>,
-    /// The version; by default the one that is stored.
+    /// The version; by default the storage version.
     pub version: Option<&'a str>,
     /// The kind.
     pub kind: Option<&'a str>,
@@ -80,37 +80,37 @@ struct CrdValidation {
 }
 
 impl Crd {
-    /// Reads a CRD from a text with one or several manifests, of which others than CRDs do not count.
+    /// Reads a CRD from a text with one or more manifests, of which those of other kinds are ignored.
+    /// `file` names the source in errors.
     ///
     /// # Errors
-    /// A [`UserError`] if there is no CRD in it, none or more than one that is asked for, or no such
-    /// version that is served.
+    /// A [`UserError`] if not exactly one CRD matches the selector, or if the CRD does not serve the version.
     pub fn read(file: &str, text: &str, selector: CrdSelector<'_>) -> Result<Self, UserError> {
-        let refuse = |what: String| UserError::usage(format!("`--crd` is `{file}`: {what}"));
-        let all = manifests(text).map_err(refuse)?;
+        let error = |reason: String| UserError::invalid_value("--crd <FILE>", file, reason);
+        let all = manifests(text).map_err(error)?;
         if all.is_empty() {
-            return Err(refuse("there is no CustomResourceDefinition in it".to_owned())
+            return Err(error("the file contains no CustomResourceDefinition".to_owned())
                 .with_hint("get one with `kubectl get crd NAME -o yaml`"));
         }
-        let is_meant = |(_, CrdManifest { spec }): &&(String, CrdManifest)| {
+        let is_selected = |(_, CrdManifest { spec }): &&(String, CrdManifest)| {
             selector.kind.is_none_or(|kind| kind == spec.names.kind)
                 && selector.group.is_none_or(|group| {
                     group == spec.group || spec.group.split('.').next() == Some(group)
                 })
         };
-        let (text, CrdManifest { spec }) = match *all.iter().filter(is_meant).collect::<Vec<_>>() {
-            [one] => one,
-            [] => {
-                return Err(refuse("it defines no kind that is asked for".to_owned())
-                    .with_hint(format!("it defines {}", titles(&all))));
-            }
-            _ => {
-                return Err(refuse("it defines several kinds".to_owned()).with_hint(format!(
-                    "choose one with `--kind` and `--group`: {}",
-                    titles(&all)
-                )));
-            }
-        };
+        let (text, CrdManifest { spec }) =
+            match *all.iter().filter(is_selected).collect::<Vec<_>>() {
+                [one] => one,
+                [] => {
+                    return Err(error("the file does not define the requested kind".to_owned())
+                        .with_hint(format!("it defines {}", titles(&all))));
+                }
+                _ => {
+                    return Err(error("the file defines several kinds".to_owned()).with_hint(
+                        format!("select one with `--kind` and `--group`: {}", titles(&all)),
+                    ));
+                }
+            };
         let is_version = |version: &&CrdVersion| match selector.version {
             Some(name) => version.name == name && version.served,
             None => version.storage,
@@ -118,9 +118,12 @@ impl Crd {
         let Some(version) = spec.versions.iter().find(is_version) else {
             let served = spec.versions.iter().filter(|version| version.served);
             let served: Vec<&str> = served.map(|version| version.name.as_str()).collect();
-            let wanted = selector.version.unwrap_or("that is stored");
-            return Err(refuse(format!("{} has no version {wanted}", spec.names.kind))
-                .with_hint(format!("it is served as {}", served.join(", "))));
+            let missing = match selector.version {
+                Some(version) => format!("served version `{version}`"),
+                None => "storage version".to_owned(),
+            };
+            return Err(error(format!("{} has no {missing}", spec.names.kind))
+                .with_hint(format!("served versions: {}", served.join(", "))));
         };
         Ok(Self {
             group: spec.group.clone(),
@@ -133,7 +136,7 @@ impl Crd {
         })
     }
 
-    /// The request for this kind that has these further wishes.
+    /// A request for this type, with the other fields of `request`.
     pub fn request(&self, request: ApiRequest) -> ApiRequest {
         let (group, domain) = self.group.split_once('.').unwrap_or((&self.group, ""));
         ApiRequest {
@@ -149,7 +152,7 @@ impl Crd {
     }
 }
 
-/// `cert-manager.io Certificate, ...`, in the order of the file.
+/// The types of a file in their order, such as `cert-manager.io Certificate`.
 fn titles(all: &[(String, CrdManifest)]) -> String {
     let title = |(_, CrdManifest { spec }): &(String, CrdManifest)| {
         format!("{} {}", spec.group, spec.names.kind)
@@ -157,7 +160,7 @@ fn titles(all: &[(String, CrdManifest)]) -> String {
     all.iter().map(title).collect::<Vec<_>>().join(", ")
 }
 
-/// The CRDs of a text, each with its own part of it.
+/// The CRDs of a text, each with its part of the text.
 fn manifests(text: &str) -> Result<Vec<(String, CrdManifest)>, String> {
     let mut all = Vec::new();
     for text in documents(text) {
@@ -177,7 +180,7 @@ fn manifests(text: &str) -> Result<Vec<(String, CrdManifest)>, String> {
     Ok(all)
 }
 
-/// A manifest, if it is that of a CRD.
+/// The manifest of a CRD; `None` for other kinds.
 fn manifest(value: &Value) -> Option<Result<CrdManifest, String>> {
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     match (field("apiVersion"), field("kind")) {
@@ -185,13 +188,13 @@ fn manifest(value: &Value) -> Option<Result<CrdManifest, String>> {
             Some(serde_yaml::from_value(value.clone()).map_err(|error| error.to_string()))
         }
         (version, "CustomResourceDefinition") => Some(Err(format!(
-            "its apiVersion is `{version}`, and Kubernetes knows only apiextensions.k8s.io/v1"
+            "unsupported apiVersion `{version}`: Kubernetes serves only apiextensions.k8s.io/v1"
         ))),
         _ => None,
     }
 }
 
-/// The YAML documents of a text, without those that are empty.
+/// The YAML documents of a text, except for empty ones.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -202,7 +205,7 @@ fn documents(text: &str) -> Vec<String> {
             document.push('\n');
         }
     }
-    let says_something = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
-    documents.retain(|document| document.lines().any(says_something));
+    let is_content = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    documents.retain(|document| document.lines().any(is_content));
     documents
 }

@@ -1,31 +1,30 @@
-//! The least that a schema asks of an object.
+//! The minimal object that a schema accepts.
 
 use serde_yaml::{Mapping, Value};
 
 use super::Crd;
 use super::schema::{Additional, Schema};
 
-/// An object that has what it has to have.
+/// An object with only the required fields.
 #[derive(Debug, Default)]
 pub struct MinimalObject {
-    /// Its fields, besides those that all objects have.
+    /// The fields, except for `apiVersion`, `kind` and `metadata`.
     pub fields: Mapping,
-    /// Those of them that have to match a pattern, for which nothing could be made up.
+    /// The paths of the fields with a pattern, for which no valid value could be generated.
     pub patterns: Vec<String>,
 }
 
-/// The least object of the kind that its schema takes, as far as it is no matter of patterns and of
-/// rules.
+/// Generates the minimal object of a type. The object is valid, except for patterns and CEL rules.
 pub fn minimal_object(crd: &Crd) -> MinimalObject {
     let mut root = crd.schema.clone();
-    // One without a spec would hardly be worth a test.
+    // An object without a spec would test almost nothing.
     root.required.push("spec".to_owned());
-    for own in ["apiVersion", "kind", "metadata"] {
-        root.properties.remove(own);
+    for field in ["apiVersion", "kind", "metadata"] {
+        root.properties.remove(field);
     }
-    let mut least = MinimalObject::default();
-    least.fields = least.object(&root, "");
-    least
+    let mut minimal = MinimalObject::default();
+    minimal.fields = minimal.object(&root, "");
+    minimal
 }
 
 impl MinimalObject {
@@ -42,12 +41,12 @@ impl MinimalObject {
         if let Some(value) = schema.default.as_ref().or(schema.values.first()) {
             return value.clone();
         }
-        let least = schema.minimum.unwrap_or(0.0) + f64::from(u8::from(schema.exclusive_minimum));
+        let minimum = schema.minimum.unwrap_or(0.0) + f64::from(u8::from(schema.exclusive_minimum));
         match schema.type_.as_deref() {
             _ if schema.int_or_string => 0.into(),
             Some("boolean") => false.into(),
-            Some("integer") => (least.max(0.0) as i64).into(),
-            Some("number") => least.max(0.0).into(),
+            Some("integer") => (minimum.max(0.0) as i64).into(),
+            Some("number") => minimum.max(0.0).into(),
             Some("string") => {
                 self.patterns.extend(schema.pattern.is_some().then(|| path.to_owned()));
                 string(schema).into()

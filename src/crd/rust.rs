@@ -1,4 +1,4 @@
-//! Writes the types as rustfmt would.
+//! Writes Rust types in the format of rustfmt.
 
 use std::fmt::Write;
 
@@ -7,21 +7,21 @@ use super::types::{Definition, Field, Shape, Type, Types};
 
 /// rustfmt's `max_width`.
 const WIDTH: usize = 100;
-/// rustfmt's `attr_fn_like_width`: the longest list of an attribute's arguments on one line.
-const ATTRIBUTE: usize = 70;
+/// rustfmt's `attr_fn_like_width`: the maximum width of the arguments of an attribute on one line.
+const ATTRIBUTE_WIDTH: usize = 70;
 
 impl Crd {
-    /// The Rust types of the kind, for a file that begins with `header`.
+    /// The source of a file with the Rust types, which begins with `header`.
     pub fn types(&self, header: &str) -> String {
         let (root, kind) = (&self.schema, &self.kind);
-        let is_own = |name: &str| !["apiVersion", "kind", "metadata", "status"].contains(&name);
-        let only_spec = root.properties.keys().filter(|name| is_own(name)).eq(["spec"]);
+        let is_payload = |name: &str| !["apiVersion", "kind", "metadata", "status"].contains(&name);
+        let only_spec = root.properties.keys().filter(|name| is_payload(name)).eq(["spec"]);
         let spec = root.properties.get("spec").filter(|spec| only_spec && spec.is_object());
         let status = root.properties.get("status").filter(|status| status.is_object());
 
-        let own = ["", "List", "Fields", "Status"].map(|end| format!("{kind}{end}"));
-        let mut types = Types::new(own);
-        // What kube takes for the spec is all that there is, unless there is nothing but a spec.
+        let reserved = ["", "List", "Fields", "Status"].map(|end| format!("{kind}{end}"));
+        let mut types = Types::new(reserved);
+        // kube derives the object from its spec. If there are other fields, all of them make up the spec.
         let main = match spec.filter(|_| root.is_required("spec")) {
             Some(spec) => {
                 let main = format!("{kind}Spec");
@@ -30,9 +30,9 @@ impl Crd {
             }
             None => {
                 let mut fields = root.clone();
-                fields.properties.retain(|name, _| is_own(name));
+                fields.properties.retain(|name, _| is_payload(name));
                 fields.description =
-                    "What an object has beside metadata and status. kube calls it the spec."
+                    "All fields besides metadata and status, which are the spec for kube."
                         .to_owned();
                 let main = format!("{kind}Fields");
                 types.root(&main, kind, &fields);
@@ -68,8 +68,8 @@ impl Crd {
             write_definition(&mut body, definition, definition.name == main, &attributes);
         }
         let mut text = format!(
-            "{header}//! {kind} of `{group}/{version}`, which somebody else's CRD defines: it is in\n\
-             //! tests/crds/{plural}.{group}.yaml. To write this file anew from a newer one, run\n\
+            "{header}//! {kind} of `{group}/{version}`, an external type. Its CRD is\n\
+             //! tests/crds/{plural}.{group}.yaml. To regenerate this file from a newer CRD, run\n\
              //! `opctl create api --crd FILE --kind {kind} --version {version} --force`.\n\n"
         );
         if body.contains("BTreeMap<") {
@@ -86,20 +86,20 @@ impl Crd {
     }
 }
 
-fn write_definition(body: &mut String, made: &Definition, is_spec: bool, attributes: &str) {
+fn write_definition(body: &mut String, definition: &Definition, is_spec: bool, attributes: &str) {
     let mut derives = vec!["Clone", "Debug"];
     if is_spec {
         derives.insert(0, "CustomResource");
     }
-    derives.extend(made.has_default.then_some("Default"));
+    derives.extend(definition.has_default.then_some("Default"));
     derives.extend(["PartialEq", "Serialize", "Deserialize"]);
-    let _ = write!(body, "\n{}#[derive({})]\n", docs("", &made.docs), derives.join(", "));
-    match &made.shape {
+    let _ = write!(body, "\n{}#[derive({})]\n", docs("", &definition.docs), derives.join(", "));
+    match &definition.shape {
         Shape::Struct { fields, is_open } => {
             let _ = write!(
                 body,
                 "#[serde(rename_all = \"camelCase\")]\n{attributes}pub struct {} {{",
-                made.name
+                definition.name
             );
             body.push_str(if fields.is_empty() && is_open.is_none() { "}\n" } else { "\n" });
             for (i, field) in fields.iter().enumerate() {
@@ -108,7 +108,9 @@ fn write_definition(body: &mut String, made: &Definition, is_spec: bool, attribu
             }
             if let Some(ident) = is_open {
                 body.push_str(if fields.is_empty() { "" } else { "\n" });
-                body.push_str("    /// What the CRD does not describe.\n    #[serde(flatten)]\n");
+                body.push_str(
+                    "    /// Fields that the CRD does not describe.\n    #[serde(flatten)]\n",
+                );
                 let _ = writeln!(body, "    pub {ident}: BTreeMap<String, serde_json::Value>,");
             }
             if !fields.is_empty() || is_open.is_some() {
@@ -116,7 +118,7 @@ fn write_definition(body: &mut String, made: &Definition, is_spec: bool, attribu
             }
         }
         Shape::Enum { variants, other } => {
-            let _ = writeln!(body, "pub enum {} {{", made.name);
+            let _ = writeln!(body, "pub enum {} {{", definition.name);
             for variant in variants {
                 if let Some(rename) = &variant.rename {
                     body.push_str(&attribute("    ", "serde", &[format!("rename = {rename:?}")]));
@@ -125,7 +127,7 @@ fn write_definition(body: &mut String, made: &Definition, is_spec: bool, attribu
             }
             let _ = write!(
                 body,
-                "    /// A value that the CRD did not have when this was written.\n    \
+                "    /// A value that the CRD does not list.\n    \
                  #[serde(untagged)]\n    {other}(String),\n}}\n"
             );
         }
@@ -142,14 +144,16 @@ fn write_field(body: &mut String, field: &Field) {
     if !arguments.is_empty() {
         body.push_str(&attribute("    ", "serde", &arguments));
     }
-    let type_ = match field.is_option {
-        true => format!("Option<{}>", rust(&field.type_)),
-        false => rust(&field.type_),
+    let type_ = if field.is_option {
+        format!("Option<{}>", rust(&field.type_))
+    } else {
+        rust(&field.type_)
     };
     let line = format!("    pub {}: {type_},", field.ident);
-    match line.len() <= WIDTH {
-        true => body.push_str(&line),
-        false => _ = write!(body, "    pub {}:\n        {type_},", field.ident),
+    if line.len() <= WIDTH {
+        body.push_str(&line);
+    } else {
+        let _ = write!(body, "    pub {}:\n        {type_},", field.ident);
     }
     body.push('\n');
 }
@@ -163,19 +167,17 @@ fn rust(type_: &Type) -> String {
     }
 }
 
-/// An attribute on one line, or with each argument on its own.
+/// An attribute on one line, or with one argument per line.
 fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
     let list = arguments.join(", ");
-    match list.len() <= ATTRIBUTE {
-        true => format!("{indent}#[{name}({list})]\n"),
-        false => {
-            let list = arguments.join(&format!(",\n{indent}    "));
-            format!("{indent}#[{name}(\n{indent}    {list}\n{indent})]\n")
-        }
+    if list.len() <= ATTRIBUTE_WIDTH {
+        return format!("{indent}#[{name}({list})]\n");
     }
+    let list = arguments.join(&format!(",\n{indent}    "));
+    format!("{indent}#[{name}(\n{indent}    {list}\n{indent})]\n")
 }
 
-/// The first paragraph of a description as a comment, of which nothing but code is Markdown.
+/// The first paragraph of a description as a doc comment. Markdown other than code is escaped.
 fn docs(indent: &str, description: &str) -> String {
     let paragraph = description.trim().split("\n\n").next().unwrap_or_default();
     let has_code = paragraph.matches('`').count().is_multiple_of(2) && !paragraph.contains("``");
@@ -184,12 +186,12 @@ fn docs(indent: &str, description: &str) -> String {
         let mut escaped = String::new();
         for c in word.chars() {
             is_code ^= has_code && c == '`';
-            let means_something = match c {
+            let is_markup = match c {
                 '`' => !has_code,
                 '_' => word.starts_with('_') || word.ends_with(['_', ',', '.']),
                 c => "\\*[]<>".contains(c),
             };
-            if means_something && !is_code {
+            if is_markup && !is_code {
                 escaped.push('\\');
             }
             escaped.push(c);
@@ -208,7 +210,7 @@ fn docs(indent: &str, description: &str) -> String {
     lines.iter().map(|line| format!("{indent}/// {line}\n")).collect()
 }
 
-/// A word that begins no list, no heading and no fence.
+/// Escapes a word at the start of a line that would begin a list, a heading or a fence.
 fn escape_block(mut word: String) -> String {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     if word[digits..].starts_with(['.', ')']) || word.starts_with(['-', '+', '=', '#', '~', '|']) {

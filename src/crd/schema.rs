@@ -1,4 +1,4 @@
-//! The part of a CRD's schema that decides on Rust types and on what an object has to have.
+//! The part of a CRD's schema that determines the Rust types and the required fields of an object.
 
 use std::collections::BTreeMap;
 
@@ -33,13 +33,13 @@ pub struct Schema {
     pub preserves_unknown_fields: bool,
 }
 
-/// What a map's values are.
+/// The values of a map.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Additional {
-    /// Whether anything may be there.
+    /// Whether any value is allowed.
     Any(bool),
-    /// Only this.
+    /// Values with this schema.
     Of(Box<Schema>),
 }
 
@@ -58,7 +58,7 @@ impl Schema {
         self.type_.as_deref() == Some("object")
     }
 
-    /// The values of a string that has no others.
+    /// The values of a string enum.
     pub fn strings(&self) -> Option<Vec<&str>> {
         let is_string = self.type_.as_deref() == Some("string") && !self.values.is_empty();
         is_string.then(|| self.values.iter().map(Value::as_str).collect()).flatten()

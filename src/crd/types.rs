@@ -1,4 +1,4 @@
-//! From a schema to the Rust types that hold its objects.
+//! Derives Rust types from a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +7,21 @@ use heck::{ToSnakeCase, ToUpperCamelCase};
 use super::schema::{Additional, Schema};
 use crate::project::names;
 
-/// A longer name would need lines that rustfmt cannot break.
+/// The maximum length of a name; rustfmt could not break lines with longer ones.
 const LONGEST_NAME: usize = 60;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone)]
 pub enum Type {
-    /// A type of the standard library or of a crate, and whether it has a default.
+    /// A type of the standard library or of a crate, and whether it implements `Default`.
     Plain(&'static str, bool),
     Array(Box<Type>),
     Map(Box<Type>),
-    /// One of [`Types`].
+    /// One of the definitions in [`Types`].
     Named(String),
 }
 
-/// A type that is made.
+/// A type to write.
 #[derive(Debug)]
 pub struct Definition {
     pub name: String,
@@ -39,12 +39,12 @@ pub enum Shape {
 #[derive(Debug)]
 pub struct Field {
     pub ident: String,
-    /// Its name in the manifest, where serde would not make it of the identifier.
+    /// The name in manifests, if serde does not derive it from the identifier.
     pub rename: Option<String>,
     pub docs: String,
     pub type_: Type,
     pub is_option: bool,
-    /// Whether a field without a value is left out.
+    /// Whether a field without a value is omitted.
     pub may_be_absent: bool,
 }
 
@@ -56,22 +56,22 @@ pub struct Variant {
 
 const VALUE: Type = Type::Plain("serde_json::Value", true);
 
-/// All types of a kind, those first that others are made of last.
+/// All types of a kind; each comes before the types of its fields.
 #[derive(Debug)]
 pub struct Types {
-    /// What all names begin with.
+    /// The prefix of all names.
     prefix: String,
     taken: BTreeSet<String>,
     pub definitions: Vec<Definition>,
 }
 
 impl Types {
-    /// Without any type; `taken` are the names that are no longer free.
+    /// An empty list; `taken` are the names that are not available.
     pub fn new(taken: impl IntoIterator<Item = String>) -> Self {
         Self { prefix: String::new(), taken: taken.into_iter().collect(), definitions: Vec::new() }
     }
 
-    /// The type of this name with all that it is made of, whose names begin with `prefix`.
+    /// Adds the type with this name and the types of its fields, with names that begin with `prefix`.
     pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema) {
         prefix.clone_into(&mut self.prefix);
         self.taken.insert(name.to_owned());
@@ -87,8 +87,8 @@ impl Types {
             return Type::Plain("intstr::IntOrString", true);
         }
         if let Some(values) = schema.strings() {
-            let name = self.free(prefix, property);
-            return self.choice(name, &values, schema).unwrap_or(Type::Plain("String", true));
+            let name = self.free_name(prefix, property);
+            return self.string_enum(name, &values, schema).unwrap_or(Type::Plain("String", true));
         }
         let format = schema.format.as_deref();
         match schema.type_.as_deref() {
@@ -119,7 +119,7 @@ impl Types {
                     Type::Map(Box::new(VALUE))
                 }
                 Additional::Any(false) => {
-                    let name = self.free(prefix, property);
+                    let name = self.free_name(prefix, property);
                     self.structure(name.clone(), &name, schema);
                     Type::Named(name)
                 }
@@ -129,23 +129,23 @@ impl Types {
     }
 
     fn structure(&mut self, name: String, prefix: &str, schema: &Schema) {
-        // Its place is before the types that it is made of.
+        // The definition is inserted before those of its fields.
         let place = self.definitions.len();
         let numbered = |ident: &str, n| {
             format!("{}_{n}", ident.trim_start_matches("r#").trim_end_matches('_'))
         };
         let mut idents = BTreeSet::new();
         let mut fields = Vec::new();
-        for (property, schema_of) in &schema.properties {
+        for (property, property_schema) in &schema.properties {
             let ident = unique(ident_of(property), &mut idents, numbered);
-            let type_ = self.type_of(prefix, property, schema_of);
+            let type_ = self.type_of(prefix, property, property_schema);
             let is_required = schema.is_required(property);
             fields.push(Field {
                 rename: (camel_case(&ident) != *property).then(|| property.clone()),
                 ident,
-                docs: schema_of.description.clone(),
+                docs: property_schema.description.clone(),
                 type_,
-                is_option: !is_required || schema_of.nullable,
+                is_option: !is_required || property_schema.nullable,
                 may_be_absent: !is_required,
             });
         }
@@ -163,8 +163,8 @@ impl Types {
         self.definitions.insert(place, definition);
     }
 
-    /// An enum, if each of the values can be a variant.
-    fn choice(&mut self, name: String, values: &[&str], schema: &Schema) -> Option<Type> {
+    /// Adds an enum, if each of the values can be a variant.
+    fn string_enum(&mut self, name: String, values: &[&str], schema: &Schema) -> Option<Type> {
         let mut idents = BTreeSet::new();
         let mut variants = Vec::new();
         for value in values {
@@ -193,13 +193,15 @@ impl Types {
         match type_ {
             Type::Plain(_, has_default) => *has_default,
             Type::Array(_) | Type::Map(_) => true,
-            Type::Named(name) => self.definition(name).is_some_and(|made| made.has_default),
+            Type::Named(name) => {
+                self.definition(name).is_some_and(|definition| definition.has_default)
+            }
         }
     }
 
-    /// A name that no other type has: by the path of the property or, where that is too long, by the
-    /// property alone, or by none of them.
-    fn free(&mut self, path: &str, property: &str) -> String {
+    /// A name that is not taken: from the path of the property or, if that is too long, from the property
+    /// alone, or else from the prefix.
+    fn free_name(&mut self, path: &str, property: &str) -> String {
         let property = words(property).to_upper_camel_case();
         let names = [path, &self.prefix].map(|prefix| format!("{prefix}{property}"));
         let name = names.into_iter().find(|name| name.len() <= LONGEST_NAME);
@@ -208,20 +210,19 @@ impl Types {
     }
 }
 
-/// The name, or where it is taken the first free one with a number.
-fn unique(name: String, taken: &mut BTreeSet<String>, with: fn(&str, usize) -> String) -> String {
-    let free = match taken.contains(&name) {
-        false => name,
-        true => {
-            let mut numbered = (2..).map(|n| with(&name, n));
-            numbered.find(|name| !taken.contains(name)).unwrap_or(name)
-        }
+/// The name, or if it is taken the first one with a number that is not.
+fn unique(name: String, taken: &mut BTreeSet<String>, number: fn(&str, usize) -> String) -> String {
+    let free = if taken.contains(&name) {
+        let mut numbered = (2..).map(|n| number(&name, n));
+        numbered.find(|name| !taken.contains(name)).unwrap_or(name)
+    } else {
+        name
     };
     taken.insert(free.clone());
     free
 }
 
-/// A property whose words can be told apart: an acronym keeps the `s` of its plural, as in `podIPs`.
+/// A property name that can be split into words: an acronym keeps the `s` of its plural, as in `podIPs`.
 fn words(property: &str) -> String {
     let mut chars: Vec<char> =
         property.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -234,7 +235,7 @@ fn words(property: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// The identifier of a field. It can be raw.
+/// The identifier of a field, which can be raw.
 fn ident_of(property: &str) -> String {
     let name = words(property).to_snake_case();
     match name.chars().next() {
@@ -244,7 +245,7 @@ fn ident_of(property: &str) -> String {
     }
 }
 
-/// What serde's `rename_all = "camelCase"` makes of an identifier.
+/// The name that serde's `rename_all = "camelCase"` derives from an identifier.
 fn camel_case(ident: &str) -> String {
     let ident = ident.strip_prefix("r#").unwrap_or(ident);
     let mut camel = String::new();
@@ -262,7 +263,7 @@ fn camel_case(ident: &str) -> String {
     camel
 }
 
-/// Whether the object is one of Kubernetes' own conditions
+/// Whether the object is a condition of Kubernetes
 /// (<https://kubernetes.io/docs/reference/using-api/api-concepts/>, `metav1.Condition`).
 fn is_condition(schema: &Schema) -> bool {
     let required = ["lastTransitionTime", "message", "reason", "status", "type"];

@@ -1,4 +1,4 @@
-//! Adding an API to a model.
+//! Adds an API of the project to a model.
 
 use serde_yaml::Mapping;
 
@@ -7,6 +7,15 @@ use super::options::RecipeOptions;
 use super::version::ApiVersion;
 use super::{Api, ExternalType, Gvk, Project, RecipeChoice, Resource, plural};
 use crate::error::UserError;
+
+/// The arguments of `create api`, as clap displays them.
+pub(super) const GROUP: &str = "--group <GROUP>";
+pub(super) const VERSION: &str = "--version <VERSION>";
+pub(super) const KIND: &str = "--kind <KIND>";
+pub(super) const PLURAL: &str = "--plural <PLURAL>";
+pub(super) const RESOURCE: &str = "--resource[=<BOOL>]";
+/// The argument for the scope of a resource, as clap displays it.
+pub const NAMESPACED: &str = "--namespaced[=<BOOL>]";
 
 /// A request to add an API, its controller, or both to a project. Nothing in it is checked.
 #[derive(Debug, Clone, Default)]
@@ -79,20 +88,20 @@ impl Project {
             return self.check_external(request, &external);
         }
         let Gvk { group, version, kind } = &request.gvk;
-        refuse_flag("--group", group, names::group(group))?;
-        refuse_flag("--group", group, names::api_group(group, &self.domain))?;
-        refuse_flag("--version", version, ApiVersion::parse(version).map(drop))?;
-        refuse_flag("--kind", kind, names::kind(kind))?;
+        check_value(GROUP, group, names::group)?;
+        check_value(GROUP, group, |group| names::api_group(group, &self.domain))?;
+        check_value(VERSION, version, |version| ApiVersion::parse(version).map(drop))?;
+        check_value(KIND, kind, names::kind)?;
         if let Some(plural) = &request.plural {
-            refuse_flag("--plural", plural, names::plural(plural))?;
+            check_value(PLURAL, plural, names::plural)?;
         }
 
         if let Some(external) = self.versions(group, kind).find(|r| r.is_external_or_core()) {
             return Err(UserError::failure(format!(
-                "{} is somebody else's kind that this project knows already",
+                "{} is already in the project, as an external or core type",
                 external.gvk()
             ))
-            .with_hint("use another group or another kind"));
+            .with_hint("use another group or kind"));
         }
         let sibling = self.versions(group, kind).find(|r| r.api.is_some());
         let plural = self.plural_of(&request, sibling)?;
@@ -140,17 +149,29 @@ impl Project {
     ) -> Result<String, UserError> {
         match (&request.plural, sibling) {
             (Some(plural), Some(sibling)) if *plural != sibling.plural() => {
-                Err(UserError::usage(format!("`--plural` is `{plural}`: all versions of a kind share one plural, {} has `{}`", sibling.gvk(), sibling.plural()))
-                    .with_hint("leave out `--plural`"))
+                Err(UserError::invalid_value(
+                    PLURAL,
+                    plural,
+                    format!(
+                        "all versions of a kind share one plural, and {} has `{}`",
+                        sibling.gvk(),
+                        sibling.plural()
+                    ),
+                )
+                .with_hint("omit `--plural`"))
             }
             (_, Some(sibling)) => Ok(sibling.plural()),
             (Some(plural), None) => Ok(plural.clone()),
             (None, None) => {
-                let plural = plural::default(&request.gvk.kind);
+                let kind = &request.gvk.kind;
+                let plural = plural::default(kind);
                 match names::plural(&plural) {
                     Ok(()) => Ok(plural),
-                    Err(invalid) => Err(UserError::usage(format!("the plural of `{}` would be `{plural}`: {}", request.gvk.kind, invalid.reason))
-                        .with_hint("name another one with `--plural`")),
+                    Err(invalid) => Err(UserError::usage(format!(
+                        "cannot derive a plural from the kind '{kind}': '{plural}' {}",
+                        invalid.reason
+                    ))
+                    .with_hint("set the plural with `--plural`")),
                 }
             }
         }
@@ -162,18 +183,25 @@ impl Project {
         sibling: Option<&Resource>,
     ) -> Result<bool, UserError> {
         let namespaced = match (request.namespaced, sibling.map(Resource::namespaced)) {
-            (Some(asked), Some(other)) if asked != other => {
-                return Err(UserError::usage(format!("`--namespaced` is `{asked}`: all versions of a kind share one scope, its other versions have `{other}`"))
-                    .with_hint("leave out `--namespaced`"));
+            (Some(requested), Some(other)) if requested != other => {
+                return Err(UserError::invalid_value(
+                    NAMESPACED,
+                    requested,
+                    format!(
+                        "all versions of a kind share one scope, and the others have `{other}`"
+                    ),
+                )
+                .with_hint("omit `--namespaced`"));
             }
-            (asked, other) => asked.or(other).unwrap_or(true),
+            (requested, other) => requested.or(other).unwrap_or(true),
         };
         if self.namespaced && !namespaced {
-            return Err(UserError::usage(
-                "`--namespaced` is `false`: the operator of a namespaced project may only read its own namespace and cannot \
-                 see objects of a cluster-scoped kind",
+            return Err(UserError::invalid_value(
+                NAMESPACED,
+                false,
+                "the operator of a namespaced project can read only its own namespace, not cluster-scoped resources",
             )
-            .with_hint("leave out `--namespaced=false`"));
+            .with_hint("omit `--namespaced=false`"));
         }
         Ok(namespaced)
     }
@@ -190,22 +218,26 @@ impl Project {
         let force = api.request.force;
         if !api.create_resource && !api.create_controller {
             return Err(UserError::usage(
-                "`--resource` and `--controller` are both `false`: there is nothing to create",
+                "neither the resource nor the controller is requested: nothing to create",
             ));
         }
         if !api.create_resource && !api.exists {
-            return Err(UserError::usage(format!(
-                "`--resource` is `false`, but {gvk} is no API of this project"
-            ))
-            .with_hint("leave out `--resource=false`, or give the CRD of somebody else's kind with `--crd FILE`"));
+            return Err(UserError::invalid_value(
+                RESOURCE,
+                false,
+                format!("{gvk} is not an API of this project"),
+            )
+            .with_hint(
+                "omit `--resource=false`, or give the CRD of an external type with `--crd FILE`",
+            ));
         }
         let adds_controller = api.create_controller && !api.has_controller;
         if api.create_resource && api.exists && !force {
-            let error = UserError::failure(format!("the API {gvk} exists already"));
+            let error = UserError::failure(format!("the API {gvk} already exists"));
             return Err(error.with_hint(if adds_controller {
-                "add its controller alone with `--resource=false`, or write its files again with `--force`"
+                "create only its controller with `--resource=false`, or regenerate its files with `--force`"
             } else {
-                "`--force` writes its files again, over your edits"
+                "regenerate its files with `--force`, which overwrites your edits"
             }));
         }
         if !api.create_resource && !adds_controller && !force {
@@ -244,16 +276,16 @@ impl Project {
                 choice.options = api.options.clone();
             }
             Some(choice) => {
-                let made_with = if choice.recipe == api.recipe {
+                let recipe = if choice.recipe == api.recipe {
                     "other options".to_owned()
                 } else {
                     format!("the recipe `{}`", choice.recipe)
                 };
                 return Err(UserError::failure(format!(
-                    "the API {} was made with {made_with}",
+                    "the API {} was created with {recipe}",
                     api.gvk()
                 ))
-                .with_hint("leave out `--recipe` and its options, or write all its files again with `--force`"));
+                .with_hint("omit `--recipe` and its options, or regenerate all files of the API with `--force`"));
             }
         }
         Ok(())
@@ -270,21 +302,31 @@ impl Project {
 }
 
 pub(super) fn controller_exists(gvk: &Gvk) -> UserError {
-    UserError::failure(format!("the controller of {gvk} exists already"))
-        .with_hint("`--force` writes its files again, over your edits")
+    UserError::failure(format!("the controller of {gvk} already exists"))
+        .with_hint("regenerate its files with `--force`, which overwrites your edits")
 }
 
-/// Turns a reason into an error that names the flag.
-pub fn refuse_flag(
-    flag: &str,
+/// Checks the value of a command line argument, which is given as clap displays it: `--kind <KIND>`.
+///
+/// # Errors
+/// If the value is invalid, with a hint to the nearest valid one.
+pub fn check_value(
+    argument: &str,
     value: &str,
-    result: Result<(), InvalidValue>,
+    check: impl FnOnce(&str) -> Result<(), InvalidValue>,
 ) -> Result<(), UserError> {
-    result.map_err(|invalid| {
-        let error = UserError::usage(format!("`{flag}` is `{value}`: {}", invalid.reason));
+    check(value).map_err(|invalid| {
+        let error = UserError::invalid_value(argument, value, invalid.reason);
         match invalid.suggestion {
-            Some(suggestion) => error.with_hint(format!("use `{flag} {suggestion}`")),
+            Some(suggestion) => {
+                error.with_hint(format!("use `{} {suggestion}`", flag_of(argument)))
+            }
             None => error,
         }
     })
+}
+
+/// The flag of an argument: `--kind` of `--kind <KIND>`.
+pub fn flag_of(argument: &str) -> &str {
+    argument.split([' ', '[']).next().unwrap_or(argument)
 }

@@ -1,4 +1,4 @@
-//! The kinds that Kubernetes itself has, which a project can watch without an API of its own.
+//! The core types of Kubernetes, which a project can reconcile without an API of its own.
 
 use std::sync::LazyLock;
 
@@ -8,30 +8,30 @@ use serde_yaml::Mapping;
 use super::Gvk;
 use crate::error::UserError;
 
-/// Kubernetes' own API group without a name.
+/// The name of the API group that has an empty name in Kubernetes.
 pub const CORE: &str = "core";
 
 static GROUPS: LazyLock<Vec<CoreGroup>> = LazyLock::new(|| {
     serde_yaml::from_str(include_str!("builtin.yaml")).unwrap_or_else(|error| panic!("{error}"))
 });
 
-/// One version of an API group of Kubernetes.
+/// One version of a core API group.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreGroup {
-    /// The name that it has in `PROJECT`.
+    /// The name of the group in `PROJECT`.
     pub group: String,
-    /// What its API group ends with beside it; often nothing.
+    /// The rest of the full group name; often empty.
     #[serde(default)]
     pub domain: String,
     /// The version.
     pub version: String,
-    /// Where k8s-openapi has its types.
+    /// The module of k8s-openapi that has the types.
     pub module: String,
     kinds: Vec<CoreKind>,
 }
 
-/// A kind of a group.
+/// A core type.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreKind {
@@ -39,21 +39,21 @@ pub struct CoreKind {
     pub kind: String,
     /// The plural.
     pub plural: String,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     #[serde(default)]
     pub namespaced: bool,
-    /// What the API server asks of an object, besides a name and a namespace. `$NAMESPACE` stands
-    /// for the namespace that the object is in.
+    /// The fields that the API server requires of an object, besides its name and namespace.
+    /// `$NAMESPACE` stands for the namespace of the object.
     #[serde(default)]
     pub object: Mapping,
 }
 
-/// Every kind with its group.
+/// All core types with their groups.
 pub fn all() -> impl Iterator<Item = (&'static CoreGroup, &'static CoreKind)> {
     GROUPS.iter().flat_map(|group| group.kinds.iter().map(move |kind| (group, kind)))
 }
 
-/// The group of this name, which may be that of the API group: `networking` or `networking.k8s.io`.
+/// The group with this short or full name: `networking` or `networking.k8s.io`.
 pub fn group(name: &str) -> Option<&'static str> {
     let is_named = |group: &&CoreGroup| {
         let full = !group.domain.is_empty() && name == format!("{}.{}", group.group, group.domain);
@@ -62,10 +62,10 @@ pub fn group(name: &str) -> Option<&'static str> {
     GROUPS.iter().find(is_named).map(|group| group.group.as_str())
 }
 
-/// A kind of a group that [`group`] knows.
+/// A core type by its short group name, as [`group`] returns it.
 ///
 /// # Errors
-/// A [`UserError`] that tells the kinds that there are.
+/// A [`UserError`] that lists the types of the group if this one does not exist.
 pub fn find(gvk: &Gvk) -> Result<(&'static CoreGroup, &'static CoreKind), UserError> {
     let Gvk { group, version, kind } = gvk;
     let matches = |(g, k): &(&CoreGroup, &CoreKind)| {
@@ -73,11 +73,12 @@ pub fn find(gvk: &Gvk) -> Result<(&'static CoreGroup, &'static CoreKind), UserEr
     };
     all().find(matches).ok_or_else(|| {
         let error =
-            UserError::usage(format!("Kubernetes has no kind {gvk} that a controller could watch"));
+            UserError::usage(format!("{gvk} is not a core type that a controller can watch"));
         match all().filter(|(_, k)| k.kind.eq_ignore_ascii_case(kind)).collect::<Vec<_>>() {
-            others if others.is_empty() => {
-                error.with_hint(format!("the group `{group}` has {}", kinds_of(group)))
-            }
+            others if others.is_empty() => error.with_hint(format!(
+                "the core types of the group `{group}` are {}",
+                kinds_of(group)
+            )),
             others => {
                 let flags = others.iter().map(|(g, k)| {
                     format!("`--group {} --version {} --kind {}`", g.group, g.version, k.kind)
@@ -88,10 +89,10 @@ pub fn find(gvk: &Gvk) -> Result<(&'static CoreGroup, &'static CoreKind), UserEr
     })
 }
 
-/// `v1 Deployment, v1 DaemonSet`.
+/// The types of a group, such as `v1 Deployment, v1 DaemonSet`.
 fn kinds_of(group: &str) -> String {
-    let of_group = all().filter(|(g, _)| g.group == group);
-    let names = of_group.map(|(g, k)| format!("{} {}", g.version, k.kind));
+    let kinds = all().filter(|(g, _)| g.group == group);
+    let names = kinds.map(|(g, k)| format!("{} {}", g.version, k.kind));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_have_the_names_of_kubebuilder_and_of_kubernetes() {
+    fn groups_are_found_by_their_names_in_kubebuilder_and_in_kubernetes() {
         for (name, found) in [
             ("core", Some("core")),
             ("apps", Some("apps")),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_there_is_refused_with_those_that_are() {
+    fn unknown_core_type_is_refused_with_the_known_ones() {
         assert!(find(&Gvk::new("apps", "v1", "Deployment")).is_ok());
         for (group, version, kind, hint) in [
             ("apps", "v1", "Deploymnet", "v1 Deployment, "),

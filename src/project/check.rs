@@ -1,67 +1,72 @@
-//! What has to hold in a whole model: valid names, and no two resources that claim the same.
+//! The checks of a whole model: valid names, and no two resources that claim the same name.
 
 use std::collections::HashMap;
 
+use super::file::{invalid_field, invalid_project};
 use super::names::{self, InvalidValue, Module};
 use super::{LAYOUT, Project, Resource, builtin, version::ApiVersion};
 use crate::error::UserError;
 
 impl Project {
-    /// Checks a model that was read from a file that users can edit.
+    /// Checks a model that was read from a file, which users can edit.
     pub(super) fn check(&self) -> Result<(), UserError> {
-        let field = |field: &str, value: &str, result: Result<(), InvalidValue>| {
-            result.map_err(|invalid| damaged(format!("`{field}` is `{value}`: {}", invalid.reason)))
-        };
-        field("domain", &self.domain, names::domain(&self.domain))?;
-        field("projectName", &self.project_name, names::project_name(&self.project_name))?;
-        field("owner", &self.owner(), names::owner(&self.owner()))?;
-        for (i, r) in self.resources.iter().enumerate() {
-            let field = |name: &str, value: &str, result| {
-                field(&format!("resources[{i}].{name}"), value, result)
-            };
-            field("group", &r.group, names::group(&r.group))?;
-            field("version", &r.version, ApiVersion::parse(&r.version).map(drop))?;
-            field("kind", &r.kind, names::kind(&r.kind))?;
-            field("plural", &r.plural(), names::plural(&r.plural()))?;
-            if r.core {
-                builtin::find(&r.gvk()).map_err(|error| damaged(error.to_string()))?;
-                continue;
-            }
-            if r.external {
-                field("domain", &r.domain, names::external_api_group(&r.group, &r.domain))?;
-                continue;
-            }
-            field("domain", &r.domain, names::api_group(&r.group, &r.domain))?;
-            if r.domain != self.domain {
-                return Err(damaged(format!(
-                    "`resources[{i}].domain` is `{}`, not the project's domain",
-                    r.domain
-                )));
-            }
+        let owner = self.owner();
+        check_field("domain", &self.domain, names::domain)?;
+        check_field("projectName", &self.project_name, names::project_name)?;
+        check_field("owner", &owner, names::owner)?;
+        for (i, resource) in self.resources.iter().enumerate() {
+            self.check_resource(&format!("resources[{i}]"), resource)?;
         }
         for (i, choice) in self.plugins.opctl.resources.iter().enumerate() {
             for option in choice.options.given() {
                 let name = format!("plugins[{LAYOUT}].resources[{i}].options.{}", option.name);
-                field(&name, option.value, option.check())?;
+                check_field(&name, option.value, option.check)?;
             }
         }
-        let damage = |error: UserError| damaged(error.to_string());
-        self.check_scopes().map_err(damage)?;
-        self.check_claims().map_err(damage)
+        let invalid = |error: UserError| invalid_project(error.to_string());
+        self.check_scopes().map_err(invalid)?;
+        self.check_claims().map_err(invalid)
     }
 
-    /// Refuses kinds that the operator could not see.
+    fn check_resource(&self, path: &str, r: &Resource) -> Result<(), UserError> {
+        let field = |name: &str| format!("{path}.{name}");
+        let parse_version = |version: &str| ApiVersion::parse(version).map(drop);
+        check_field(&field("group"), &r.group, names::group)?;
+        check_field(&field("version"), &r.version, parse_version)?;
+        check_field(&field("kind"), &r.kind, names::kind)?;
+        check_field(&field("plural"), &r.plural(), names::plural)?;
+        if r.core {
+            return builtin::find(&r.gvk())
+                .map(drop)
+                .map_err(|error| invalid_project(error.to_string()));
+        }
+        let domain = field("domain");
+        if r.external {
+            let check = |domain: &str| names::external_api_group(&r.group, domain);
+            return check_field(&domain, &r.domain, check);
+        }
+        check_field(&domain, &r.domain, |domain| names::api_group(&r.group, domain))?;
+        check_field(&domain, &r.domain, |domain| {
+            if domain == self.domain {
+                Ok(())
+            } else {
+                Err(InvalidValue::new("must be the domain of the project"))
+            }
+        })
+    }
+
+    /// Refuses cluster-scoped resources in a namespaced project.
     pub(super) fn check_scopes(&self) -> Result<(), UserError> {
         match self.resources.iter().find(|r| self.namespaced && !r.namespaced()) {
             Some(r) => Err(UserError::usage(format!(
-                "{} is cluster-scoped: the operator of a namespaced project may only read its own namespace",
+                "{} is cluster-scoped, and the operator of a namespaced project can read only its own namespace",
                 r.gvk()
             ))),
             None => Ok(()),
         }
     }
 
-    /// Refuses two resources that claim the same name at the API server or in the Rust code.
+    /// Refuses two resources that claim the same name in the API server or in the Rust code.
     pub(super) fn check_claims(&self) -> Result<(), UserError> {
         let mut claims: HashMap<Claim<'_>, &Resource> = HashMap::new();
         for resource in &self.resources {
@@ -79,18 +84,23 @@ impl Project {
     }
 }
 
-fn damaged(what: String) -> UserError {
-    UserError::failure(format!("PROJECT is damaged: {what}"))
+/// Checks a field of `PROJECT`, which is given by its path.
+fn check_field(
+    path: &str,
+    value: &str,
+    check: impl FnOnce(&str) -> Result<(), InvalidValue>,
+) -> Result<(), UserError> {
+    check(value).map_err(|invalid| invalid_field(path, value, &invalid.reason))
 }
 
-/// Something that only one resource, one kind or one group may have.
+/// A name that only one resource, one kind or one group may have.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Claim<'a> {
     /// One version of a kind.
     Resource(&'a str, &'a str, &'a str),
-    /// A plural or a singular: the API server keeps both in one list for each group.
+    /// A plural or a singular, which share a namespace in each API group.
     Name(&'a str, String),
-    /// A kind or a list kind: likewise.
+    /// A kind or a list kind, which share a namespace in each API group.
     Kind(&'a str, String),
     /// A Rust type in a version's module.
     Type(&'a str, &'a str, String),
@@ -132,9 +142,9 @@ impl Claim<'_> {
 
     fn clash(&self, a: &Resource, b: &Resource) -> UserError {
         let (kind, other) = (&b.kind, &a.kind);
-        let (what, hint) = match self {
+        let (message, hint) = match self {
             Self::Resource(..) => {
-                return UserError::failure(format!("the API {} exists already", a.gvk()));
+                return UserError::failure(format!("the API {} already exists", a.gvk()));
             }
             Self::Name(_, name) => (
                 format!(
@@ -158,16 +168,15 @@ impl Claim<'_> {
                 "use another kind, another group or another version",
             ),
             Self::Group(module) => {
-                // The short names may be the same.
+                // Without their domains, the groups of external types can have the same name.
                 let is_short = !a.is_external_or_core() && !b.is_external_or_core();
-                let name = |r: &Resource| match r.core || is_short {
-                    true => r.group.clone(),
-                    false => r.api_group(),
+                let name = |r: &Resource| {
+                    if r.core || is_short { r.group.clone() } else { r.api_group() }
                 };
                 let hint = match (a.is_external_or_core(), b.is_external_or_core()) {
                     (true, true) => "watch one of them from another project",
                     (false, false) => "use another group",
-                    _ => "the project's own group needs another name",
+                    _ => "rename the group that the project defines",
                 };
                 (
                     format!(
@@ -186,6 +195,6 @@ impl Claim<'_> {
                 "use another kind or another group",
             ),
         };
-        UserError::usage(what).with_hint(hint)
+        UserError::usage(message).with_hint(hint)
     }
 }

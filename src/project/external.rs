@@ -1,12 +1,14 @@
-//! Adding a type that the project does not define to a model, to reconcile or to use it.
+//! Adds a type that the project does not define to a model, to reconcile or to use it.
 
 use serde_yaml::Mapping;
 
+use super::api::{GROUP, KIND, NAMESPACED, PLURAL, VERSION};
 use super::names;
 use super::options::RecipeOptions;
 use super::version::ApiVersion;
 use super::{
-    ApiRequest, CheckedApi, EXTERNAL_RECIPE, Gvk, Project, Resource, builtin, plural, refuse_flag,
+    ApiRequest, CheckedApi, EXTERNAL_RECIPE, Gvk, Project, Resource, builtin, check_value, flag_of,
+    plural,
 };
 use crate::error::UserError;
 
@@ -59,25 +61,20 @@ impl Project {
     ) -> Result<CheckedApi, UserError> {
         let Gvk { group, version, kind } = &request.gvk;
         if external.origin == Origin::Crd {
-            refuse_flag("--group", group, names::group(group))?;
-            refuse_flag("--version", version, ApiVersion::parse(version).map(drop))?;
-            refuse_flag("--kind", kind, names::kind(kind))?;
-            refuse_flag("--plural", &external.plural, names::plural(&external.plural))?;
+            check_value(GROUP, group, names::group)?;
+            check_value(VERSION, version, |version| ApiVersion::parse(version).map(drop))?;
+            check_value(KIND, kind, names::kind)?;
+            check_value(PLURAL, &external.plural, names::plural)?;
         }
-        for (flag, asked, actual) in [
-            ("--plural", request.plural.clone(), external.plural.clone()),
-            (
-                "--namespaced",
-                request.namespaced.map(|b| b.to_string()),
-                external.namespaced.to_string(),
-            ),
+        let scopes = (request.namespaced.map(|b| b.to_string()), external.namespaced.to_string());
+        for (argument, requested, actual) in [
+            (PLURAL, request.plural.clone(), external.plural.clone()),
+            (NAMESPACED, scopes.0, scopes.1),
         ] {
-            if let Some(asked) = asked.filter(|asked| *asked != actual) {
-                return Err(UserError::usage(format!(
-                    "`{flag}` is `{asked}`, but {} has `{actual}`",
-                    request.gvk
-                ))
-                .with_hint(format!("leave out `{flag}`")));
+            if let Some(requested) = requested.filter(|requested| *requested != actual) {
+                let reason = format!("{} has `{actual}`", request.gvk);
+                return Err(UserError::invalid_value(argument, requested, reason)
+                    .with_hint(format!("omit `{}`", flag_of(argument))));
             }
         }
         let resource = Resource {
@@ -95,9 +92,12 @@ impl Project {
         };
         let same_group = |r: &&Resource| r.api_group() == resource.api_group();
         let of_kind = || self.versions(group, kind).filter(same_group);
-        if let Some(own) = of_kind().find(|r| !r.is_external_or_core()) {
-            return Err(UserError::failure(format!("{} is an API of this project", own.gvk()))
-                .with_hint("its controller is made without `--crd`"));
+        if let Some(existing) = of_kind().find(|r| !r.is_external_or_core()) {
+            return Err(UserError::failure(format!(
+                "the project defines {} itself",
+                existing.gvk()
+            ))
+            .with_hint("omit `--crd` to create its controller"));
         }
         let existing = of_kind().find(|r| &r.version == version);
         let mut project = self.clone();
@@ -124,7 +124,7 @@ impl Project {
         if api.resource.core && !adds_controller {
             if !api.has_controller {
                 return Err(UserError::usage(
-                    "`--resource` and `--controller` are both `false`: there is nothing to create",
+                    "neither the resource nor the controller is requested: nothing to create",
                 ));
             }
             if !api.exists || !api.request.force {

@@ -1,4 +1,4 @@
-//! Reading and writing `PROJECT`.
+//! Reads and writes `PROJECT`.
 
 use serde_yaml::{Mapping, Value};
 
@@ -6,31 +6,34 @@ use super::{FORMAT, LAYOUT, Project, Resource, VERSION};
 use crate::error::UserError;
 
 impl Project {
-    /// Reads and checks a `PROJECT`.
+    /// Parses and checks the text of `PROJECT`.
+    ///
+    /// # Errors
+    /// If the text is not a valid `PROJECT`, or if another tool or a newer opctl wrote it.
     pub fn parse(text: &str) -> Result<Self, UserError> {
         let value: Value = serde_yaml::from_str(text).map_err(|error| {
-            refuse(format!("not YAML: {error}"))
+            invalid_project(format!("not YAML: {error}"))
                 .with_hint("restore the file, for example with `git checkout PROJECT`")
         })?;
         let Value::Mapping(fields) = &value else {
-            return Err(refuse("no mapping of fields")
+            return Err(invalid_project("not a mapping")
                 .with_hint("restore the file, for example with `git checkout PROJECT`"));
         };
         check_origin(fields)?;
         let project: Self =
-            serde_yaml::from_value(value).map_err(|error| refuse(error.to_string()))?;
+            serde_yaml::from_value(value).map_err(|error| invalid_project(error.to_string()))?;
         project.check()?;
         Ok(project)
     }
 
-    /// The text of `PROJECT`: a function of the model.
+    /// The text of `PROJECT`, which depends on the model alone.
     pub fn to_text(&self) -> anyhow::Result<String> {
-        // serde_yaml leaves `on`, `yes` and dates bare, which other readers take for no strings.
+        // serde_yaml writes `on`, `yes` and dates without quotes, which YAML 1.1 does not read as strings.
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         Ok(serde_saphyr::to_string_with_options(self, options)?)
     }
 
-    /// Brings what has no order of its own into the one order that does not tell how it came to be.
+    /// Sorts all lists, so that the text does not depend on the order of the commands.
     pub(super) fn normalise(&mut self) {
         fn key<'a>(group: &'a str, kind: &'a str, version: &'a str) -> impl Ord + use<'a> {
             (group, kind, super::ApiVersion::parse(version).ok())
@@ -43,7 +46,7 @@ impl Project {
             key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
         });
 
-        // A kind has one controller. It works with the storage version, so the flag is kept there.
+        // A kind has one controller, which uses the storage version: only that one has the flag.
         let kinds: Vec<(String, String)> = {
             let with_controller = |r: &&Resource| r.controller;
             self.resources
@@ -63,11 +66,17 @@ impl Project {
     }
 }
 
-fn refuse(what: impl AsRef<str>) -> UserError {
-    UserError::failure(format!("PROJECT is damaged: {}", what.as_ref()))
+/// An error in a field of `PROJECT`, which is given by its path.
+pub(super) fn invalid_field(path: &str, value: &str, reason: &str) -> UserError {
+    UserError::failure(format!("invalid value '{value}' for '{path}' in PROJECT: {reason}"))
 }
 
-/// Says whose `PROJECT` this is, if it is not ours.
+/// An error in `PROJECT`.
+pub(crate) fn invalid_project(reason: impl std::fmt::Display) -> UserError {
+    UserError::failure(format!("invalid PROJECT: {reason}"))
+}
+
+/// Refuses the `PROJECT` of another tool.
 fn check_origin(fields: &Mapping) -> Result<(), UserError> {
     let layout: Vec<&str> = match fields.get("layout") {
         Some(Value::Sequence(entries)) => entries.iter().filter_map(Value::as_str).collect(),
@@ -75,52 +84,51 @@ fn check_origin(fields: &Mapping) -> Result<(), UserError> {
         _ => Vec::new(),
     };
     if !layout.contains(&LAYOUT) {
-        let made_by = if layout.iter().any(|entry| entry.starts_with("go.")) {
+        let tool = if layout.iter().any(|entry| entry.starts_with("go.")) {
             "kubebuilder for Go".to_owned()
         } else if layout.is_empty() {
-            "another tool: it has no `layout`".to_owned()
+            "another tool (no `layout`)".to_owned()
         } else {
-            format!("another tool: its layout is `{}`", layout.join(", "))
+            format!("another tool (layout `{}`)", layout.join(", "))
         };
-        return Err(UserError::failure(format!("this PROJECT was made by {made_by}")).with_hint(
-            "opctl works on projects that `opctl init` made: run it in a folder of its own",
+        return Err(UserError::failure(format!("PROJECT was created by {tool}")).with_hint(
+            "opctl works only on projects that `opctl init` created: run it in another directory",
         ));
     }
-    if let Some(Value::String(made_by)) = fields.get("cliVersion") {
-        check_version(made_by)?;
+    if let Some(Value::String(version)) = fields.get("cliVersion") {
+        check_version(version)?;
     }
     match fields.get("version") {
         Some(Value::String(version)) if version == FORMAT => Ok(()),
         Some(Value::Number(version)) if version.to_string() == FORMAT => {
-            Err(refuse(format!("`version` is the number {FORMAT}"))
+            Err(invalid_project(format!("`version` is the number {FORMAT}, not a string"))
                 .with_hint(format!("write `version: \"{FORMAT}\"`")))
         }
         Some(version) => {
             let version = serde_yaml::to_string(version).unwrap_or_default();
             Err(UserError::failure(format!(
-                "PROJECT has the format version {}, opctl {VERSION} reads \"{FORMAT}\"",
+                "unsupported version {} of PROJECT: opctl {VERSION} supports \"{FORMAT}\"",
                 version.trim()
             ))
             .with_hint("update opctl: `cargo install opctl`"))
         }
-        None => {
-            Err(refuse("it has no `version`").with_hint(format!("write `version: \"{FORMAT}\"`")))
-        }
+        None => Err(invalid_project("missing field `version`")
+            .with_hint(format!("write `version: \"{FORMAT}\"`"))),
     }
 }
 
-/// Refuses the projects of a newer opctl: its templates are not known here.
-fn check_version(made_by: &str) -> Result<(), UserError> {
+/// Refuses projects of a newer opctl, because this one does not have its templates.
+fn check_version(version: &str) -> Result<(), UserError> {
     let parse = |version: &str| semver::Version::parse(version).ok();
-    match (parse(made_by), parse(VERSION)) {
+    match (parse(version), parse(VERSION)) {
         (Some(theirs), Some(ours)) if theirs <= ours => Ok(()),
         (Some(_), _) => Err(UserError::failure(format!(
-            "this project was made by opctl {made_by}, this is opctl {VERSION}"
+            "the project requires opctl {version} or newer, and this is opctl {VERSION}"
         ))
         .with_hint("update opctl: `cargo install opctl`")),
-        (None, _) => Err(refuse(format!("`cliVersion` is `{made_by}`, which is no version"))
-            .with_hint(format!(
-                "write the version of opctl that made the project, such as `cliVersion: {VERSION}`"
-            ))),
+        (None, _) => {
+            let error = invalid_field("cliVersion", version, "must be a version such as `0.1.0`");
+            Err(error.with_hint("set it to the version of opctl that created the project"))
+        }
     }
 }

@@ -1,28 +1,28 @@
-//! References to container images, as the container runtimes read them
+//! References to container images, as container runtimes parse them
 //! (<https://github.com/distribution/reference>).
 
 use super::names::InvalidValue;
 
-/// The longest name of an image, with the registry.
+/// The maximum length of the name of an image, including the registry.
 const MAX_NAME: usize = 255;
-/// The longest tag.
+/// The maximum length of a tag.
 const MAX_TAG: usize = 128;
-/// How many hexadecimal digits a SHA-256 digest has.
+/// The number of hexadecimal digits of a SHA-256 digest.
 const SHA256_DIGITS: usize = 64;
 
-/// `[registry[:port]/]name[:tag][@digest]`.
+/// Checks a reference of the form `[registry[:port]/]name[:tag][@digest]`.
 pub fn reference(text: &str) -> Result<(), InvalidValue> {
-    match against(text) {
+    match find_error(text) {
         None => Ok(()),
         Some(reason) => Err(InvalidValue {
-            reason: format!("{reason}; an image is `[registry[:port]/]name[:tag][@digest]`"),
+            reason: format!("{reason}; the format is `[registry[:port]/]name[:tag][@digest]`"),
             suggestion: Some(text.trim().to_ascii_lowercase())
-                .filter(|near| !near.is_empty() && near != text && against(near).is_none()),
+                .filter(|near| !near.is_empty() && near != text && find_error(near).is_none()),
         }),
     }
 }
 
-fn against(text: &str) -> Option<String> {
+fn find_error(text: &str) -> Option<String> {
     let (text, digest) = match text.split_once('@') {
         Some((text, digest)) => (text, Some(digest)),
         None => (text, None),
@@ -38,35 +38,32 @@ fn against(text: &str) -> Option<String> {
         _ => (None, name),
     };
     if name.len() > MAX_NAME {
-        return Some(format!(
-            "its name has {} characters, and {MAX_NAME} is the limit",
-            name.len()
-        ));
+        return Some(format!("the name must be at most {MAX_NAME} characters, not {}", name.len()));
     }
     if let Some(registry) = registry.filter(|registry| !is_host_and_port(registry)) {
-        return Some(format!("`{registry}` is no registry"));
+        return Some(format!("`{registry}` is not a registry"));
     }
     if name_alone.is_empty() {
         return Some("the name is empty".to_owned());
     }
     if let Some(part) = name_alone.split('/').find(|part| !is_component(part)) {
         return Some(format!(
-            "`{part}` is no part of a name: those are lower-case letters and digits, with `.`, `_`, `__` or \
-             dashes between them"
+            "`{part}` is not a part of a name: lower-case letters and digits, with `.`, `_`, `__` or dashes \
+             between them"
         ));
     }
     if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
-        return Some(format!("`{tag}` is no tag"));
+        return Some(format!("`{tag}` is not a tag"));
     }
     if let Some(digest) = digest.filter(|digest| !is_digest(digest)) {
         return Some(format!(
-            "`{digest}` is no digest, such as `sha256:` and {SHA256_DIGITS} digits"
+            "`{digest}` is not a digest: `sha256:` and {SHA256_DIGITS} hexadecimal digits"
         ));
     }
     None
 }
 
-/// What is before the first slash is a registry only if no name could be like it.
+/// The part before the first slash is a registry if it cannot be a part of a name.
 fn is_registry(first: &str) -> bool {
     first == "localhost" || first.contains(['.', ':'])
 }
@@ -116,7 +113,7 @@ fn is_digest(digest: &str) -> bool {
     let length = match algorithm {
         "sha256" => SHA256_DIGITS,
         "sha512" => 2 * SHA256_DIGITS,
-        _ => return false, // the runtimes know no other
+        _ => return false, // container runtimes support no other
     };
     is_hex && hex.len() == length
 }
@@ -126,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_of_all_shapes() {
+    fn valid_references_are_accepted() {
         let digest = format!("sha256:{}", "0a".repeat(32));
         for image in [
             "nginx",
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image() {
+    fn invalid_references_are_refused() {
         let long = "x".repeat(256);
         for image in [
             "",
@@ -176,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_is_wrong_and_what_is_near() {
+    fn error_names_the_part_and_suggests_a_valid_reference() {
         let invalid = reference("ghcr.io/Org/app").unwrap_err();
-        assert!(invalid.reason.contains("`Org` is no part of a name"), "{}", invalid.reason);
+        assert!(invalid.reason.contains("`Org` is not a part of a name"), "{}", invalid.reason);
         assert_eq!(invalid.suggestion.as_deref(), Some("ghcr.io/org/app"));
         assert_eq!(reference("a b").unwrap_err().suggestion, None);
     }

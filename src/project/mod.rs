@@ -1,7 +1,7 @@
-//! The model of a project: what `PROJECT` holds, and what a command may make of it.
+//! The model of a project: the contents of `PROJECT`, and the changes that commands make to it.
 //!
 //! The field names are those of kubebuilder's `PROJECT` version 3, so that its users and their
-//! scripts can read it. Fields that are not known here are preserved at every level.
+//! scripts can read it. Unknown fields are preserved at every level.
 
 mod api;
 pub mod builtin;
@@ -18,40 +18,41 @@ pub mod version;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
-pub use api::{ApiRequest, CheckedApi, refuse_flag};
+pub use api::{ApiRequest, CheckedApi, NAMESPACED, check_value, flag_of};
 pub use external::{ExternalType, Origin};
+pub(crate) use file::invalid_project;
 pub use gvk::Gvk;
 use options::RecipeOptions;
 use version::ApiVersion;
 
 use crate::error::UserError;
 
-/// The file that holds the model, at the root of a project.
+/// The name of the file that holds the model, in the root directory of a project.
 pub const FILE: &str = "PROJECT";
-/// The entry of `layout` and of `plugins` that says that a project is one of ours.
+/// The entry of `layout` and of `plugins` that identifies a project of opctl.
 pub const LAYOUT: &str = "rust.opctl/v1";
 /// The version of the format of `PROJECT`.
 const FORMAT: &str = "3";
-/// What API groups end with unless the user says otherwise.
+/// The default domain of the API groups.
 pub const DEFAULT_DOMAIN: &str = "my.domain";
-/// This program's version, which is also that of its newest template set.
+/// The version of opctl, which is also the version of its newest template set.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A project, as `PROJECT` holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
-    /// The version of the template set that the project was made with.
+    /// The version of the template set that the project was rendered with.
     pub cli_version: String,
-    /// What the API groups of the project end with.
+    /// The domain of the API groups that the project defines.
     pub domain: String,
     layout: Vec<String>,
-    /// Whether the operator watches one namespace only.
+    /// Whether the operator watches only its own namespace.
     #[serde(default, skip_serializing_if = "is_false")]
     pub namespaced: bool,
     #[serde(default)]
     plugins: Plugins,
-    /// The name of the Cargo package, and the prefix of the operator's own objects.
+    /// The name of the Cargo package, and the prefix of the operator's objects.
     pub project_name: String,
     /// Sorted by group, kind and version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +82,7 @@ struct PluginConfig {
     unknown: Mapping,
 }
 
-/// The recipe that a resource was made with, and what was told to it.
+/// The recipe of a resource, with its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct RecipeChoice {
     domain: String,
@@ -95,18 +96,18 @@ struct RecipeChoice {
     unknown: Mapping,
 }
 
-/// What `init` asks; nothing leaves it as it is.
+/// The settings of `init`. A project keeps those that are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The name of the project.
     pub name: Option<String>,
-    /// What its API groups end with.
+    /// The domain of the API groups.
     pub domain: Option<String>,
-    /// Its license.
+    /// The license of the project.
     pub license: Option<License>,
-    /// Who holds the copyright.
+    /// The copyright holder.
     pub owner: Option<String>,
-    /// Whether the operator is to watch one namespace only.
+    /// Whether the operator watches only its own namespace. A namespaced project stays namespaced.
     pub namespaced: bool,
 }
 
@@ -126,30 +127,29 @@ pub enum License {
 /// One version of a kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Present if the project defines the kind.
+    /// How the resource is served, if the project defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
-    /// Whether the project reconciles the kind. Set on the storage version.
+    /// Whether the project has a controller for the kind. Set on the storage version only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub controller: bool,
-    /// Whether the kind is one of Kubernetes' own.
+    /// Whether it is a core type.
     #[serde(default, skip_serializing_if = "is_false")]
     pub core: bool,
-    /// What the API group ends with: for the project's own kinds, the project's domain.
+    /// The domain of the API group; that of the project for the types that it defines.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub domain: String,
-    /// Whether the kind is defined by somebody else's CRD.
+    /// Whether it is an external type: one that a CRD of another project defines.
     #[serde(default, skip_serializing_if = "is_false")]
     pub external: bool,
     /// The API group without the domain.
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// Whether objects of somebody else's kind live in namespaces. Of the project's own kinds
-    /// [`Api`] tells it.
+    /// Whether an external or core type is namespaced. [`Api`] has the scope of the project's own.
     #[serde(default, skip_serializing_if = "is_false")]
     namespaced: bool,
-    /// The plural, where it is not the regular one.
+    /// The plural, unless it is the regular one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plural: Option<String>,
     /// The version.
@@ -158,12 +158,12 @@ pub struct Resource {
     unknown: Mapping,
 }
 
-/// How a kind is served.
+/// How the API server serves a resource that the project defines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Api {
     crd_version: String,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     #[serde(default, skip_serializing_if = "is_false")]
     pub namespaced: bool,
     #[serde(flatten)]
@@ -175,7 +175,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Project {
-    /// A project without resources, made by this program.
+    /// A project without resources, with the default settings.
     pub fn new(name: String) -> Self {
         Self {
             cli_version: VERSION.to_owned(),
@@ -190,10 +190,10 @@ impl Project {
         }
     }
 
-    /// The project with other settings, to be made by this program.
+    /// The project with other settings and with the template set of this opctl.
     ///
     /// # Errors
-    /// If the resources do not go with the settings.
+    /// If a resource conflicts with the settings.
     pub fn with(&self, settings: Settings) -> Result<Self, UserError> {
         let mut project = self.clone();
         VERSION.clone_into(&mut project.cli_version);
@@ -202,8 +202,8 @@ impl Project {
         project.namespaced |= settings.namespaced;
         project.plugins.opctl.license = settings.license.unwrap_or(project.plugins.opctl.license);
         project.plugins.opctl.owner = settings.owner.or(project.plugins.opctl.owner);
-        for own in project.resources.iter_mut().filter(|r| !r.is_external_or_core()) {
-            own.domain.clone_from(&project.domain);
+        for resource in project.resources.iter_mut().filter(|r| !r.is_external_or_core()) {
+            resource.domain.clone_from(&project.domain);
         }
         for domain in project.plugins.opctl.resources.iter_mut().map(|choice| &mut choice.domain) {
             domain.clone_from(&project.domain);
@@ -217,7 +217,7 @@ impl Project {
         self.plugins.opctl.license
     }
 
-    /// Who holds the copyright.
+    /// The copyright holder.
     pub fn owner(&self) -> String {
         self.plugins
             .opctl
@@ -226,7 +226,7 @@ impl Project {
             .unwrap_or_else(|| format!("The {} Authors", self.project_name))
     }
 
-    /// The recipe that a resource was made with.
+    /// The recipe of a resource.
     pub fn recipe(&self, resource: &Resource) -> &str {
         if resource.is_external_or_core() {
             return EXTERNAL_RECIPE;
@@ -234,7 +234,7 @@ impl Project {
         self.recipe_choice(resource).map_or(NO_RECIPE, |choice| &choice.recipe)
     }
 
-    /// What was told to the recipe of a resource.
+    /// The options of the recipe of a resource, if a recipe is recorded.
     pub fn options(&self, resource: &Resource) -> Option<&RecipeOptions> {
         self.recipe_choice(resource).map(|choice| &choice.options)
     }
@@ -243,15 +243,15 @@ impl Project {
         self.plugins.opctl.resources.iter().find(|choice| choice.is_for(resource))
     }
 
-    /// The storage version of a kind: the lowest one with an API, so that it depends on the set of
-    /// versions alone and not on the order in which they came.
+    /// The storage version of a kind: the lowest one with an API, so that it does not depend on the
+    /// order in which the versions were created.
     pub fn storage(&self, group: &str, kind: &str) -> Option<&Resource> {
         self.versions(group, kind)
             .filter(|r| r.api.is_some())
             .min_by_key(|r| ApiVersion::parse(&r.version).ok())
     }
 
-    /// One version of a kind.
+    /// The resource of a type.
     pub fn resource(&self, gvk: &Gvk) -> Option<&Resource> {
         self.versions(&gvk.group, &gvk.kind).find(|r| r.version == gvk.version)
     }
@@ -266,9 +266,9 @@ impl Project {
     }
 }
 
-/// The recipe of a kind that has no other.
+/// The recipe of APIs for which no other was chosen: an empty reconciler.
 pub const NO_RECIPE: &str = "none";
-/// The recipe of every kind that is somebody else's.
+/// The recipe of all external and core types.
 pub const EXTERNAL_RECIPE: &str = "foreign";
 
 impl RecipeChoice {
@@ -298,17 +298,17 @@ impl Resource {
         Gvk::new(&self.group, &self.version, &self.kind)
     }
 
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub fn namespaced(&self) -> bool {
         self.namespaced || self.api.as_ref().is_some_and(|api| api.namespaced)
     }
 
-    /// Whether the kind is somebody else's: the project defines no API for it.
+    /// Whether it is an external or core type, which the project does not define.
     pub fn is_external_or_core(&self) -> bool {
         self.core || self.external
     }
 
-    /// The full name of the API group; empty for that of Kubernetes which has none.
+    /// The full name of the API group; empty for the core group.
     pub fn api_group(&self) -> String {
         match (self.core, self.group.as_str(), self.domain.as_str()) {
             (true, builtin::CORE, _) => String::new(),

@@ -1,13 +1,14 @@
-//! What a name may be. Every accepted name yields a project that compiles and that the API server takes.
+//! The rules for names. Every accepted name yields a project that compiles and that the API server
+//! accepts.
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
 
-/// Why a name cannot be, and one that could.
+/// Why a value is invalid, and a valid one instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidValue {
-    /// A sentence without a full stop.
+    /// A phrase that follows the value, such as `must be UpperCamelCase`.
     pub reason: String,
-    /// A valid name that is near to what was asked for.
+    /// A valid value that is similar.
     pub suggestion: Option<String>,
 }
 
@@ -18,102 +19,90 @@ impl InvalidValue {
     }
 }
 
-/// Turns the reason against a name, if there is one, into an error with the nearest name that has none.
-fn judge(
+/// Checks a name with `find_error`. The error suggests the name that `fix` makes valid.
+fn check(
     name: &str,
-    against: fn(&str) -> Option<String>,
-    near: fn(&str) -> String,
+    find_error: fn(&str) -> Option<String>,
+    fix: fn(&str) -> String,
 ) -> Result<(), InvalidValue> {
-    match against(name) {
+    match find_error(name) {
         None => Ok(()),
         Some(reason) => Err(InvalidValue {
             reason,
-            suggestion: Some(near(name)).filter(|near| against(near).is_none()),
+            suggestion: Some(fix(name)).filter(|fixed| find_error(fixed).is_none()),
         }),
     }
 }
 
-/// A DNS label has at most this many characters (RFC 1035), and so has a label value in Kubernetes.
+/// The maximum length of a DNS label (RFC 1035) and of a label value in Kubernetes.
 const MAX_LABEL: usize = 63;
-/// A DNS name has at most this many characters (RFC 1123).
+/// The maximum length of a DNS name (RFC 1123).
 pub const MAX_SUBDOMAIN: usize = 253;
-/// The longest suffix that a project's name gets in the names of its objects, which have to be labels.
+/// The longest suffix that the project name gets in the names of objects, which must be DNS labels.
 const PROJECT_SUFFIX: &str = "-controller-manager-metrics-service";
-/// The longest project name.
+/// The maximum length of a project name.
 pub const MAX_PROJECT_NAME: usize = MAX_LABEL - PROJECT_SUFFIX.len();
-/// The longest kind.
+/// The maximum length of a kind.
 pub const MAX_KIND: usize = MAX_LABEL - "list".len();
 
-/// A domain, which is what API groups end with: a DNS-1123 subdomain.
+/// Checks the domain of a project: a DNS-1123 subdomain that is not reserved.
 pub fn domain(name: &str) -> Result<(), InvalidValue> {
-    judge(
-        name,
-        |name| against_subdomain("domain", name).or_else(|| against_reserved(name)),
-        subdomain_of,
-    )
+    check(name, |name| subdomain_error(name).or_else(|| reserved_error(name)), subdomain_of)
 }
 
-/// An API group without its domain: a DNS-1123 subdomain.
+/// Checks an API group without its domain: a DNS-1123 subdomain.
 pub fn group(name: &str) -> Result<(), InvalidValue> {
-    judge(
-        name,
-        |name| against_subdomain("group", name).or_else(|| against_long(name)),
-        subdomain_of,
-    )
+    check(name, |name| subdomain_error(name).or_else(|| length_error(name)), subdomain_of)
 }
 
-/// Every file of the group carries its name, besides a version, a kind and a plural.
-fn against_long(group: &str) -> Option<String> {
+/// File names contain the group besides a version, a kind and a plural.
+fn length_error(group: &str) -> Option<String> {
     (group.len() > MAX_LABEL).then(|| {
         format!(
-            "a group, without the domain, has at most {MAX_LABEL} characters, this one has {}: modules and files \
-             are named by it",
+            "must be at most {MAX_LABEL} characters, not {}: modules and files are named after it",
             group.len()
         )
     })
 }
 
-/// The full name of an API group: `<group>.<domain>`.
+/// Checks the full name of an API group: `<group>.<domain>`.
 pub fn api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
     let full = format!("{group}.{domain}");
     let too_long = (full.len() > MAX_SUBDOMAIN).then(|| {
-        format!(
-            "`<group>.<domain>` has at most {MAX_SUBDOMAIN} characters, this one has {}",
-            full.len()
-        )
+        format!("`<group>.<domain>` must be at most {MAX_SUBDOMAIN} characters, not {}", full.len())
     });
     too_long
-        .or_else(|| against_reserved(&full))
+        .or_else(|| reserved_error(&full))
         .map_or(Ok(()), |reason| Err(InvalidValue::new(reason)))
 }
 
-/// The full name of somebody else's API group, in the two parts that `PROJECT` has of it. Unlike
-/// the project's own it may be one of Kubernetes.
+/// Checks the full name of the API group of an external type. Unlike the groups of the project, it
+/// may be reserved for Kubernetes.
 pub fn external_api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
     let full = format!("{group}.{domain}");
-    judge(&full, |full| against_subdomain("group", full), subdomain_of)
+    check(&full, subdomain_error, subdomain_of)
 }
 
-/// The API server takes CRDs of these groups only with an annotation that points to an approval by Kubernetes.
-fn against_reserved(name: &str) -> Option<String> {
+/// The API server accepts CRDs of these groups only with an annotation that links to an API review.
+fn reserved_error(name: &str) -> Option<String> {
     let is_in = |reserved: &&&str| name == **reserved || name.ends_with(&format!(".{reserved}"));
     ["k8s.io", "kubernetes.io"].iter().find(is_in).map(|reserved| {
         format!(
-            "groups under `{reserved}` belong to Kubernetes: the API server refuses their CRDs without the annotation \
+            "`{reserved}` is reserved for Kubernetes: the API server rejects CRDs of its groups without the annotation \
              `api-approved.kubernetes.io`"
         )
     })
 }
 
-fn against_subdomain(what: &str, name: &str) -> Option<String> {
+fn subdomain_error(name: &str) -> Option<String> {
     if name.len() > MAX_SUBDOMAIN {
-        return Some(format!(
-            "a {what} has at most {MAX_SUBDOMAIN} characters, this one has {}",
-            name.len()
-        ));
+        return Some(format!("must be at most {MAX_SUBDOMAIN} characters, not {}", name.len()));
     }
     let valid = name.split('.').all(|part| is_label(part, |c| c.is_ascii_alphanumeric()));
-    (!valid).then(|| format!("a {what} is lower-case letters, digits and inner `-`, in parts that are separated by `.`"))
+    (!valid).then(|| {
+        "must consist of lower-case letters, digits and inner `-`, in parts separated by `.`"
+            .to_owned()
+    })
 }
 
 fn subdomain_of(text: &str) -> String {
@@ -128,7 +117,7 @@ fn is_label(name: &str, first: fn(char) -> bool) -> bool {
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// The label that is nearest to a text: empty if nothing of it can stay.
+/// The DNS label that is most similar to a text; empty if no character can stay.
 fn label_of(text: &str) -> String {
     let lower = text.to_lowercase();
     let label: String =
@@ -136,25 +125,26 @@ fn label_of(text: &str) -> String {
     label.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A kind: UpperCamelCase, and short enough for the CRD's `<Kind>List`.
+/// Checks a kind: UpperCamelCase, and short enough for `<Kind>List`.
 pub fn kind(name: &str) -> Result<(), InvalidValue> {
-    judge(name, against_kind, |text| text.to_upper_camel_case())
+    check(name, kind_error, |text| text.to_upper_camel_case())
 }
 
-fn against_kind(name: &str) -> Option<String> {
+fn kind_error(name: &str) -> Option<String> {
     let camel = name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if name == "Self" {
-        Some("`Self` is a word of Rust that no type can be named".to_owned())
+        Some("`Self` is a Rust keyword that cannot name a type".to_owned())
     } else if SHADOWED_TYPES.contains(&name) {
-        Some(format!(
-            "a type `{name}` would shadow the one that the generated API file needs itself"
-        ))
+        Some(format!("a type `{name}` would shadow the one that the generated API file uses"))
     } else if !camel {
-        Some("a kind is UpperCamelCase: ASCII letters and digits, the first one an upper-case letter".to_owned())
+        Some(
+            "must be UpperCamelCase: ASCII letters and digits, starting with an upper-case letter"
+                .to_owned(),
+        )
     } else if name.len() > MAX_KIND {
         Some(format!(
-            "a kind has at most {MAX_KIND} characters, this one has {}: `<Kind>List` in lower case has to be a DNS label of {MAX_LABEL}",
+            "must be at most {MAX_KIND} characters, not {}: `<Kind>List` must be a DNS label of at most {MAX_LABEL} characters",
             name.len()
         ))
     } else {
@@ -162,39 +152,37 @@ fn against_kind(name: &str) -> Option<String> {
     }
 }
 
-/// A plural: a DNS-1035 label.
+/// Checks a plural: a DNS-1035 label.
 pub fn plural(name: &str) -> Result<(), InvalidValue> {
-    judge(name, against_plural, label_of)
+    check(name, plural_error, label_of)
 }
 
-fn against_plural(name: &str) -> Option<String> {
+fn plural_error(name: &str) -> Option<String> {
     if name.len() > MAX_LABEL {
-        return Some(format!(
-            "a plural has at most {MAX_LABEL} characters, this one has {}",
-            name.len()
-        ));
+        return Some(format!("must be at most {MAX_LABEL} characters, not {}", name.len()));
     }
     let valid = is_label(name, |c| c.is_ascii_lowercase());
     (!valid).then(|| {
-        "a plural is lower-case letters, digits and inner `-`, and starts with a letter".to_owned()
+        "must consist of lower-case letters, digits and inner `-`, and start with a letter"
+            .to_owned()
     })
 }
 
-/// A project name: a DNS-1035 label, because a Cargo package may not start with a digit either.
+/// Checks a project name: a DNS-1035 label, because a Cargo package cannot start with a digit either.
 pub fn project_name(name: &str) -> Result<(), InvalidValue> {
-    judge(name, against_project_name, project_name_of)
+    check(name, project_name_error, project_name_of)
 }
 
-fn against_project_name(name: &str) -> Option<String> {
+fn project_name_error(name: &str) -> Option<String> {
     if !is_label(name, |c| c.is_ascii_lowercase()) {
         Some(
-            "a project name is lower-case letters, digits and inner `-`, and starts with a letter"
+            "must consist of lower-case letters, digits and inner `-`, and start with a letter"
                 .to_owned(),
         )
     } else if name.len() > MAX_PROJECT_NAME {
         Some(format!(
-            "a project name has at most {MAX_PROJECT_NAME} characters, this one has {}: `<name>{PROJECT_SUFFIX}` has to be a DNS \
-             label of {MAX_LABEL}",
+            "must be at most {MAX_PROJECT_NAME} characters, not {}: `<name>{PROJECT_SUFFIX}` must be a DNS label \
+             of at most {MAX_LABEL} characters",
             name.len()
         ))
     } else {
@@ -202,33 +190,29 @@ fn against_project_name(name: &str) -> Option<String> {
     }
 }
 
-/// The valid project name that is nearest to a text such as a folder's name; empty where nothing of
-/// the text can stay.
+/// The valid project name that is most similar to a text such as the name of a directory; empty if
+/// no character can stay.
 pub fn project_name_of(text: &str) -> String {
     let label = label_of(text);
     let name = label.trim_start_matches(|c: char| !c.is_ascii_lowercase());
     name[..name.len().min(MAX_PROJECT_NAME)].trim_end_matches('-').to_owned()
 }
 
-/// A copyright holder: one line of text.
+/// Checks a copyright holder: one line of text.
 pub fn owner(name: &str) -> Result<(), InvalidValue> {
     let one_line = !name.trim().is_empty() && !name.contains(char::is_control);
-    if one_line {
-        Ok(())
-    } else {
-        Err(InvalidValue::new("the copyright holder is one line of text"))
-    }
+    if one_line { Ok(()) } else { Err(InvalidValue::new("must be one line of text")) }
 }
 
-/// What the generated API types are made of; they live in one module with the type of the kind.
+/// The types that generated API files use, in the module that defines the type of the kind.
 const SHADOWED_TYPES: &[&str] = &["Default", "Deserialize", "Option", "Serialize", "String", "Vec"];
 
-/// How a name appears in Rust.
+/// The Rust module of a group or a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// The stem of the file or the name of the directory.
+    /// The stem of the file, or the name of the directory.
     pub file: String,
-    /// The identifier, raw where it has to be.
+    /// The identifier; raw if the name is a keyword.
     pub ident: String,
 }
 
@@ -240,7 +224,7 @@ impl Module {
 
     /// The module of a group or of a version.
     pub fn of_group(group: &str) -> Self {
-        // Doubled underscores are no snake case to rustc.
+        // rustc does not accept doubled underscores as snake case.
         let parts = group.split(['-', '.']).filter(|part| !part.is_empty());
         let name = parts.collect::<Vec<_>>().join("_");
         Self::new(if name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -261,16 +245,16 @@ impl Module {
     }
 }
 
-/// A name in snake case as an identifier: raw, or with an underscore, where it is a word of Rust.
+/// A name in snake case as an identifier; raw or with an underscore if the name is a keyword.
 pub fn ident(name: &str) -> String {
     Module::new(name.to_owned()).ident
 }
 
-/// Words that no raw identifier can be, the one that would be the file of the module above, and the
-/// crate that the modules above import from.
+/// Names that cannot be raw identifiers, `mod`, which is the file of the parent module, and the crate
+/// that the parent modules import from.
 const NOT_RAW: &[&str] = &["crate", "k8s_openapi", "mod", "self", "super"];
 
-/// The strict and the reserved keywords of the 2024 edition.
+/// The strict and reserved keywords of the 2024 edition.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
@@ -288,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds() {
+    fn kinds_are_upper_camel_case() {
         for good in
             ["A", "Memcached", "URLMap", "Type", "Async", "Crate", "S3Bucket", &"A".repeat(59)]
         {
@@ -314,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_domains() {
+    fn groups_and_domains_are_subdomains() {
         for good in ["cache", "a.b", "1password", "a--b", "x", &"a".repeat(63)] {
             assert_eq!(group(good), Ok(()), "{good}");
         }
@@ -331,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn plurals() {
+    fn plurals_are_labels() {
         assert!(plural("memcacheds").is_ok() && plural(&"a".repeat(63)).is_ok());
         for bad in ["", "1a", "A", "a.b", "a_b", "a-", &"a".repeat(64)] {
             assert!(plural(bad).is_err(), "{bad}");
@@ -339,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn project_names() {
+    fn project_names_are_short_labels() {
         assert_eq!(MAX_PROJECT_NAME, 28);
         assert!(project_name("a").is_ok() && project_name(&"a".repeat(28)).is_ok());
         for bad in ["", "1a", "A", "a.b", "a_b", "a-", &"a".repeat(29)] {
@@ -355,16 +339,16 @@ mod tests {
     }
 
     #[test]
-    fn modules() {
-        let of = |module: Module| (module.file, module.ident);
+    fn module_names_are_escaped() {
+        let names = |module: Module| (module.file, module.ident);
         let both = |s: &str| (s.to_owned(), s.to_owned());
-        assert_eq!(of(Module::of_kind("URLMap")), both("url_map"));
-        assert_eq!(of(Module::of_kind("Type")), ("type".into(), "r#type".into()));
-        assert_eq!(of(Module::of_kind("Crate")), both("crate_"));
-        assert_eq!(of(Module::of_kind("Mod")), both("mod_"));
-        assert_eq!(of(Module::of_group("a.b-c")), both("a_b_c"));
-        assert_eq!(of(Module::of_group("a--b")), both("a_b"));
-        assert_eq!(of(Module::of_group("1password")), both("_1password"));
-        assert_eq!(of(Module::of_group("gen")), ("gen".into(), "r#gen".into()));
+        assert_eq!(names(Module::of_kind("URLMap")), both("url_map"));
+        assert_eq!(names(Module::of_kind("Type")), ("type".into(), "r#type".into()));
+        assert_eq!(names(Module::of_kind("Crate")), both("crate_"));
+        assert_eq!(names(Module::of_kind("Mod")), both("mod_"));
+        assert_eq!(names(Module::of_group("a.b-c")), both("a_b_c"));
+        assert_eq!(names(Module::of_group("a--b")), both("a_b"));
+        assert_eq!(names(Module::of_group("1password")), both("_1password"));
+        assert_eq!(names(Module::of_group("gen")), ("gen".into(), "r#gen".into()));
     }
 }

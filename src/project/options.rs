@@ -1,5 +1,5 @@
-//! What a user tells a recipe. The names in `PROJECT` are those of kubebuilder's deploy-image
-//! plugin, whose values are strings, too.
+//! The options of recipes. Their names in `PROJECT` are those of kubebuilder's deploy-image plugin,
+//! which also stores the values as strings.
 
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
@@ -7,59 +7,65 @@ use serde_yaml::Mapping;
 use super::image;
 use super::names::InvalidValue;
 
-/// The largest id of a user that Kubernetes takes.
+/// The largest user ID that Kubernetes accepts.
 const MAX_USER_ID: u32 = i32::MAX as u32;
 
-/// The options of a recipe. Which of them a recipe takes is said in its `recipe.yaml`.
+/// The options of a recipe. Its `recipe.yaml` lists those that it supports.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecipeOptions {
-    /// What to run in place of the image's own command: the program and its arguments, with commas
-    /// between them.
+    /// The command that replaces the image's entrypoint: the program and its arguments, separated by
+    /// commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_command: Option<String>,
     /// The port that the container listens on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_port: Option<String>,
-    /// The image.
+    /// The container image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The id of the user that the container runs as.
+    /// The user ID that the container runs as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_as_user: Option<String>,
-    /// What is not known here.
+    /// Options of other versions of opctl.
     #[serde(flatten)]
     pub unknown: Mapping,
 }
 
-/// An option that a user has given.
+/// An option that is set.
 #[derive(Debug, Clone, Copy)]
 pub struct GivenOption<'a> {
-    /// Its name in `PROJECT` and in `recipe.yaml`.
+    /// The name of the option in `PROJECT` and in `recipe.yaml`.
     pub name: &'static str,
-    /// Its value.
+    /// The value of the option.
     pub value: &'a str,
-    check: fn(&str) -> Result<(), InvalidValue>,
+    /// The check of the value.
+    pub check: fn(&str) -> Result<(), InvalidValue>,
 }
 
-/// The flag of an option.
-pub fn flag(name: &str) -> &str {
+/// The argument of an option, as clap displays it.
+pub fn argument(name: &str) -> &str {
     match name {
-        "containerCommand" => "--image-container-command",
-        "containerPort" => "--image-container-port",
-        "image" => "--image",
-        "runAsUser" => "--run-as-user",
+        "containerCommand" => "--image-container-command <COMMAND>",
+        "containerPort" => "--image-container-port <PORT>",
+        "image" => "--image <IMAGE>",
+        "runAsUser" => "--run-as-user <ID>",
         other => other,
     }
 }
 
+/// The flag of an option.
+pub fn flag(name: &str) -> &str {
+    super::flag_of(argument(name))
+}
+
 impl RecipeOptions {
-    /// Whether there are none.
+    /// Whether no option is set.
     pub(super) fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 
-    /// Those that are given, by their names.
+    /// The options that are set.
     pub fn given(&self) -> impl Iterator<Item = GivenOption<'_>> {
         let Self { container_command, container_port, image, run_as_user, unknown: _ } = self;
         [
@@ -74,49 +80,41 @@ impl RecipeOptions {
         })
     }
 
-    /// The program and its arguments; empty for the image's own.
+    /// The program and its arguments; empty for the image's entrypoint.
     pub fn command(&self) -> Vec<&str> {
         self.container_command.iter().flat_map(|command| command.split(',')).collect()
-    }
-}
-
-impl GivenOption<'_> {
-    /// Whether the value is one.
-    pub fn check(&self) -> Result<(), InvalidValue> {
-        (self.check)(self.value)
     }
 }
 
 fn command(text: &str) -> Result<(), InvalidValue> {
     if text.split(',').any(str::is_empty) {
         return Err(InvalidValue::new(
-            "a command is a program and its arguments with commas between them, none of them empty",
+            "must be a program and its arguments, separated by commas, none of them empty",
         ));
     }
-    match text.contains('\0') {
-        true => Err(InvalidValue::new("no argument can contain a NUL character")),
-        false => Ok(()),
+    if text.contains('\0') {
+        return Err(InvalidValue::new("must not contain a NUL character"));
     }
+    Ok(())
 }
 
 fn port(text: &str) -> Result<(), InvalidValue> {
-    number(text, 1, u32::from(u16::MAX))
-        .map_err(|range| InvalidValue::new(format!("a port is {range}")))
+    number(text, 1, u32::from(u16::MAX)).map_err(InvalidValue::new)
 }
 
 fn user(text: &str) -> Result<(), InvalidValue> {
     number(text, 1, MAX_USER_ID).map_err(|range| {
         InvalidValue::new(format!(
-            "the id of a user is {range}: Pod Security's level `restricted` admits no pods of root's, which is 0"
+            "{range}: the Pod Security level `restricted` rejects pods that run as root (0)"
         ))
     })
 }
 
-/// A number as everybody writes it, so that it is the same in Rust and in YAML.
+/// Accepts a number in its canonical form, which means the same in Rust and in YAML.
 fn number(text: &str, min: u32, max: u32) -> Result<(), String> {
     match text.parse::<u32>() {
         Ok(number) if (min..=max).contains(&number) && number.to_string() == text => Ok(()),
-        _ => Err(format!("a number from {min} to {max}")),
+        _ => Err(format!("must be a number from {min} to {max}")),
     }
 }
 

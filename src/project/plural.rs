@@ -1,6 +1,6 @@
-//! The plural of a kind, as Kubernetes' own kinds and kubebuilder's users know it.
+//! The plural of a kind, by the conventions of Kubernetes and kubebuilder.
 
-/// Where the dictionary differs from the habits of Kubernetes.
+/// Words that Kubernetes users pluralise differently from the dictionary.
 const IRREGULAR: &[(&str, &str)] = &[
     ("agenda", "agendas"),
     ("firmware", "firmwares"),
@@ -11,11 +11,11 @@ const IRREGULAR: &[(&str, &str)] = &[
     ("virus", "viruses"),
 ];
 
-/// Words that end in these letters take an `s`, as kubebuilder has it also where English knows no
-/// plural (`mails`, `traffics`).
+/// Words with these endings take an `s`, also where English has no plural (`mails`, `traffics`), as in
+/// kubebuilder.
 const PLAIN_ENDINGS: &[char] = &['b', 'c', 'd', 'g', 'k', 'l', 'n', 'p', 'r', 't', 'w'];
 
-/// The ends of those that do not.
+/// The exceptions: words with these endings do not take an `s`.
 const IRREGULAR_ENDINGS: &[&str] = &[
     "aircraft",
     "automaton",
@@ -39,21 +39,21 @@ const IRREGULAR_ENDINGS: &[&str] = &[
     "trout",
 ];
 
-/// The plural that a kind gets unless the user names another.
+/// The default plural of a kind.
 pub fn default(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     if let Some((_, plural)) = IRREGULAR.iter().find(|(singular, _)| *singular == word) {
         return (*plural).to_owned();
     }
-    // The dictionary takes longer to load than the rest of the command to run, and most kinds do without.
+    // Loading the dictionary takes longer than the rest of the command, and most kinds do not need it.
     if word.ends_with(PLAIN_ENDINGS) && !IRREGULAR_ENDINGS.iter().any(|end| word.ends_with(end)) {
         return regular(kind);
     }
     pluralizer::pluralize(&word, 2, false)
 }
 
-/// The plural that `PROJECT` leaves out. This rule is frozen: a project must not change its meaning
-/// with a newer pluraliser.
+/// The plural that `PROJECT` omits. This rule is frozen: a newer pluraliser must not change the meaning
+/// of a project.
 pub fn regular(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     if let Some(stem) = word.strip_suffix('y')
@@ -61,8 +61,8 @@ pub fn regular(kind: &str) -> String {
     {
         return format!("{stem}ies");
     }
-    let hisses = ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end));
-    format!("{word}{}", if hisses { "es" } else { "s" })
+    let takes_es = ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end));
+    format!("{word}{}", if takes_es { "es" } else { "s" })
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plurals_are_those_of_kubernetes() {
+    fn default_plurals_follow_kubernetes() {
         for (kind, plural) in [
             ("Proxy", "proxies"),
             ("Series", "series"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_plurals() {
+    fn regular_plurals_do_not_use_the_dictionary() {
         for (kind, plural) in [
             ("Memcached", "memcacheds"),
             ("Proxy", "proxies"),

@@ -20,16 +20,17 @@ enum Stage {
     Stable,
 }
 
-/// The longest version, `v65535alpha65535`: Rust paths start with it, and lines have an end.
+/// The maximum length of a version, `v65535alpha65535`: rustfmt cannot break longer paths.
 const MAX_LENGTH: usize = 16;
 
 impl<'a> ApiVersion<'a> {
-    /// Reads `v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?`.
+    /// Parses `v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?`.
     pub fn parse(text: &'a str) -> Result<Self, InvalidValue> {
-        let invalid = || InvalidValue::new("a version is like `v1alpha1`, `v1beta2` or `v1`");
+        let invalid =
+            || InvalidValue::new("must be a version such as `v1alpha1`, `v1beta2` or `v1`");
         if text.len() > MAX_LENGTH {
             return Err(InvalidValue::new(format!(
-                "a version has at most {MAX_LENGTH} characters, this one has {}",
+                "must be at most {MAX_LENGTH} characters, not {}",
                 text.len()
             )));
         }
@@ -51,7 +52,7 @@ impl<'a> ApiVersion<'a> {
     }
 }
 
-/// The number at the start of a text, without leading zeros, and what follows it.
+/// The number at the start of a text, without leading zeros, and the rest of the text.
 fn number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -60,7 +61,7 @@ fn number(text: &str) -> Option<(&str, &str)> {
 
 impl Ord for ApiVersion<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Without leading zeros the longer number is the greater one; no number is too big.
+        // Without leading zeros, a longer number is greater; this avoids overflow.
         let key = |v: &Self| (v.stage, v.major.len(), v.minor.len());
         let (mine, theirs) = (key(self), key(other));
         (mine.0, mine.1, self.major, mine.2, self.minor).cmp(&(
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_that_of_kubernetes() {
+    fn versions_have_the_priority_of_kubernetes() {
         let sorted = [
             "v1alpha1",
             "v1alpha2",
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn unservable_version_is_refused() {
         for bad in [
             "",
             "1",

@@ -1,4 +1,4 @@
-//! What templates see of a model.
+//! The variables of templates: a view of the model.
 
 use std::cmp::Ordering;
 
@@ -10,11 +10,11 @@ use crate::project::options::RecipeOptions;
 use crate::project::version::ApiVersion;
 use crate::project::{self, License, builtin};
 
-/// The longest `version::Kind` that recipes write out. Up to here their lines break all alike, but
-/// for the signatures that [`rustfmt::tidy`] breaks.
+/// The maximum length of `version::Kind` in recipes. Up to this length their lines break in the same
+/// way, except for the signatures that [`rustfmt::tidy`] breaks.
 const LONGEST_PATH: usize = 30;
 
-/// The project.
+/// The project, as templates see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProjectContext {
     name: String,
@@ -25,17 +25,17 @@ pub struct ProjectContext {
     opctl_version: String,
 }
 
-/// An API group.
+/// An API group, as templates see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct GroupContext {
     /// The group without the domain.
     pub name: String,
-    /// The name of its folder.
+    /// The name of its directory.
     pub file: String,
     /// Its Rust identifier.
     pub module: String,
     api_group: String,
-    /// Sorted as rustfmt sorts modules.
+    /// The versions, in the order in which rustfmt sorts modules.
     pub versions: Vec<VersionContext>,
     /// The storage version of every kind.
     pub kinds: Vec<ResourceContext>,
@@ -43,7 +43,7 @@ pub struct GroupContext {
     pub controllers: Vec<ResourceContext>,
 }
 
-/// A version of a group.
+/// A version of a group, as templates see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct VersionContext {
     /// The version.
@@ -54,7 +54,7 @@ pub struct VersionContext {
     pub resources: Vec<ResourceContext>,
 }
 
-/// A version of a kind.
+/// A resource, as templates see it: one version of a kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct ResourceContext {
     /// The group without the domain.
@@ -73,7 +73,7 @@ pub struct ResourceContext {
     /// The stem of the kind's files.
     pub kind_file: String,
     kind_module: String,
-    /// The name of the group's folder.
+    /// The name of the group's directory.
     pub group_file: String,
     group_module: String,
     version_module: String,
@@ -82,27 +82,27 @@ pub struct ResourceContext {
     singular: String,
     namespaced: bool,
     api: bool,
-    /// Whether the kind is one of Kubernetes' own.
+    /// Whether it is a core type.
     core: bool,
-    /// Whether somebody else's CRD defines the kind.
+    /// Whether it is an external type: one that a CRD of another project defines.
     external: bool,
-    /// Where Rust has the types, seen from the operator's crate.
+    /// The path of the module with its types, from the operator's crate.
     module: String,
-    /// Whether the kind has a controller, which works with this version.
+    /// Whether the kind has a controller that uses this version.
     pub controller: bool,
     storage: bool,
-    /// The recipe that it was made with.
+    /// The recipe of the resource.
     pub recipe: String,
-    /// What was told to the recipe.
+    /// The options of the recipe.
     options: OptionsContext,
-    /// Whether the kind's path is too long for Rust that reads well.
+    /// Whether `version::Kind` is too long to be written out.
     long: bool,
-    /// How Rust names the type: by its version, or where that is too long as `Resource`, which is
-    /// what it is imported as. Never bare: the user's `Box` or `Deployment` shadows nothing.
+    /// The Rust name of the type: `version::Kind`, or if that is too long `Resource`, the alias of
+    /// its import. Never the kind alone, so that a `Box` or a `Deployment` shadows nothing.
     ty: String,
 }
 
-/// What a user has told a recipe; null or empty where it is not given.
+/// The options of a recipe; null or empty if not set.
 #[derive(Debug, Clone, Default, Serialize)]
 struct OptionsContext {
     image: Option<String>,
@@ -126,7 +126,7 @@ impl OptionsContext {
 }
 
 impl ProjectContext {
-    /// What templates see of the project itself.
+    /// The view of a project.
     pub fn new(project: &project::Project) -> Self {
         Self {
             name: project.project_name.clone(),
@@ -151,15 +151,15 @@ impl ProjectContext {
 
 /// All resources, sorted by group, kind and version.
 pub fn resources(project: &project::Project) -> Vec<ResourceContext> {
-    let mut seen = Vec::with_capacity(project.resources.len());
+    let mut contexts = Vec::with_capacity(project.resources.len());
     for resource in &project.resources {
         let storage = project
             .storage(&resource.group, &resource.kind)
             .is_some_and(|s| s.version == resource.version);
-        seen.push(ResourceContext::new(project, resource, storage));
+        contexts.push(ResourceContext::new(project, resource, storage));
     }
-    seen.sort_by(by_group_kind_version);
-    seen
+    contexts.sort_by(by_group_kind_version);
+    contexts
 }
 
 fn by_group_kind_version(a: &ResourceContext, b: &ResourceContext) -> Ordering {
@@ -168,7 +168,7 @@ fn by_group_kind_version(a: &ResourceContext, b: &ResourceContext) -> Ordering {
 }
 
 impl ResourceContext {
-    /// What templates see of a version of a kind, which may be the one that is stored.
+    /// The view of a resource, which may be the storage version of its kind.
     pub fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
         let group = Module::of_group(&resource.group);
         let kind = Module::of_kind(&resource.kind);
@@ -211,23 +211,23 @@ impl ResourceContext {
         }
     }
 
-    /// `cache/v1alpha1 Memcached`, for messages.
+    /// The name of the type in messages, such as `cache/v1alpha1 Memcached`.
     pub fn title(&self) -> String {
         format!("{}/{} {}", self.group, self.version, self.kind)
     }
 
-    /// Whether this version is stored.
+    /// Whether this is the storage version.
     pub fn is_storage(&self) -> bool {
         self.storage
     }
 
-    /// Whether the project defines the kind.
+    /// Whether the project defines the resource.
     pub fn has_api(&self) -> bool {
         self.api
     }
 }
 
-/// The groups of resources that are sorted by group.
+/// The groups of resources, which must be sorted by group.
 pub fn groups(resources: &[ResourceContext]) -> Vec<GroupContext> {
     let mut groups: Vec<GroupContext> =
         resources.chunk_by(|a, b| a.group == b.group).map(GroupContext::new).collect();

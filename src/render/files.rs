@@ -1,24 +1,25 @@
-//! The table of all files that a project has: which template makes them, for what, and whose they are.
+//! The table of all generated files: their templates, their paths, what they are rendered for, and who
+//! owns them.
 
 use crate::project::License;
 
-/// Whose a generated file is.
+/// Who owns a rendered file, which decides how it is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
-    /// A function of the model alone; its header says so.
+    /// Depends on the model alone; users do not edit it, as its header says.
     Generated,
-    /// Written once, the user's from then on.
+    /// Written once, then owned by the user; updates are merged with the user's edits.
     Scaffolded,
-    /// Written from the user's code by `make manifests` or by cargo. A conflict in one is none.
+    /// Written by `make manifests` or cargo from the user's code. In a conflict the user's version stays.
     Derived,
 }
 
-/// RenderPer what a template is rendered.
+/// What a template is rendered once for each of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenderPer {
-    /// The project.
+    /// The project: rendered once.
     Project,
-    /// The project, with one license.
+    /// The project, if it has this license.
     License(License),
     /// Each group.
     Group,
@@ -32,7 +33,7 @@ pub enum RenderPer {
     Crd,
     /// Each kind with a controller: its storage version.
     Controller,
-    /// Each further part of each controller: what its recipe has in the folder `controller`.
+    /// Each further file of each controller: those in the directory `controller` of its recipe.
     ControllerPart,
     /// Each version of each kind.
     Resource,
@@ -41,13 +42,13 @@ pub enum RenderPer {
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// The template's name; `{recipe}` stands for the resource's recipe, `{part}` for a part of it.
+    /// The name of the template; `{recipe}` stands for the recipe of the resource, `{part}` for a file of it.
     pub template: &'static str,
-    /// Where the file goes, with `/` between the parts and fields of the context in braces.
+    /// The path of the file, separated by `/`, with fields of the context in braces.
     pub path: &'static str,
-    /// Whose it is.
+    /// Who owns the file.
     pub ownership: Ownership,
-    /// What it is rendered for.
+    /// What the template is rendered for.
     pub per: RenderPer,
 }
 
@@ -60,14 +61,14 @@ const fn file(
     File { template, path, ownership, per }
 }
 
-/// A row for a template that lies where its file goes.
+/// A row for a template below `project` at the path of its file.
 macro_rules! project {
     ($ownership:ident, $path:literal) => {
         file(concat!("project/", $path, ".tera"), $path, Ownership::$ownership, RenderPer::Project)
     };
 }
 
-/// The files of a project, by folder.
+/// All files of a project, sorted by directory.
 pub const FILES: &[File] = &[
     project!(Scaffolded, ".dockerignore"),
     project!(Scaffolded, ".github/workflows/lint.yml"),

@@ -1,4 +1,4 @@
-//! What there is to render.
+//! The files to render for a model.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::License;
 
-/// The longest name of a file that Linux and macOS take, in bytes.
+/// The maximum length of a file name on Linux and macOS, in bytes.
 const MAX_FILE_NAME: usize = 255;
 
-/// A file that is to be rendered.
+/// A file to render.
 pub struct Job<'a> {
-    /// Its row in the table.
+    /// The row in the table of files.
     pub file: &'static File,
     /// The name of the template.
     pub template: String,
-    /// Where the file goes.
+    /// The path of the file.
     pub path: String,
-    /// What it is about.
+    /// What the file is rendered for.
     pub subject: Subject<'a>,
 }
 
@@ -37,7 +37,7 @@ pub enum Subject<'a> {
 /// All files of a project.
 ///
 /// # Errors
-/// If two of them have one path, or if a name is too long for a file.
+/// If two files would have the same path, or if the name of a file is too long.
 pub fn all<'a>(
     set: &TemplateSet,
     license: License,
@@ -54,18 +54,18 @@ pub fn all<'a>(
         let title = job.subject.title();
         if let Some(name) = job.path.split('/').find(|name| name.len() > MAX_FILE_NAME) {
             return Err(UserError::usage(format!(
-                "{title} would need a file name of {} bytes, and {MAX_FILE_NAME} is the limit: {name}",
+                "{title} needs a file name of {} bytes, and the limit is {MAX_FILE_NAME}: {name}",
                 name.len()
             ))
             .with_hint("use a shorter group, version, kind or plural"));
         }
         if let Some(other) = owner_of.insert(&job.path, job) {
             return Err(UserError::usage(format!(
-                "{} and {title} would both be the file {}",
+                "{} and {title} would share the file {}",
                 other.subject.title(),
                 job.path
             ))
-            .with_hint("use another group or another kind"));
+            .with_hint("use another group or kind"));
         }
     }
     Ok(jobs)
@@ -77,12 +77,12 @@ fn subjects<'a>(
     resources: &'a [ResourceContext],
     groups: &'a [GroupContext],
 ) -> Vec<Subject<'a>> {
-    let of = |keep: fn(&&ResourceContext) -> bool| {
+    let filtered = |keep: fn(&&ResourceContext) -> bool| {
         resources.iter().filter(keep).map(Subject::Resource).collect()
     };
     match file.per {
         RenderPer::Project => vec![Subject::Project],
-        RenderPer::License(wanted) if wanted == license => vec![Subject::Project],
+        RenderPer::License(required) if required == license => vec![Subject::Project],
         RenderPer::License(_) => Vec::new(),
         RenderPer::Group => {
             groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
@@ -94,9 +94,9 @@ fn subjects<'a>(
             .iter()
             .flat_map(|g| g.versions.iter().map(move |v| Subject::Version(g, v)))
             .collect(),
-        RenderPer::Kind | RenderPer::Crd => of(|r| r.is_storage()),
-        RenderPer::Controller | RenderPer::ControllerPart => of(|r| r.controller),
-        RenderPer::Resource => of(|r| r.has_api()),
+        RenderPer::Kind | RenderPer::Crd => filtered(|r| r.is_storage()),
+        RenderPer::Controller | RenderPer::ControllerPart => filtered(|r| r.controller),
+        RenderPer::Resource => filtered(|r| r.has_api()),
     }
 }
 
@@ -145,7 +145,7 @@ impl<'a> Subject<'a> {
         path
     }
 
-    /// What the template sees beside what every template sees.
+    /// The variables of the template, in addition to the global ones.
     pub fn context(self) -> Context {
         let mut context = Context::new();
         match self {

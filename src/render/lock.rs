@@ -1,11 +1,11 @@
-//! `Cargo.lock`: the template pins all packages, the project's own among them under its name.
+//! `Cargo.lock`: the template pins all packages, including that of the project.
 
-/// Sorts the packages of a lock file by name, as cargo does, so that `cargo build --locked` finds
-/// nothing to change whatever the project's name is.
+/// Sorts the packages of a lock file by name, as cargo does, so that `cargo build --locked` accepts the
+/// file for every project name.
 pub fn sorted(lock: &str) -> String {
     let (head, packages) = split(lock);
     let mut packages: Vec<&str> = packages.collect();
-    // Packages that share a name are in cargo's order already: the sort is stable.
+    // The sort is stable: packages that share a name are already in cargo's order.
     packages.sort_by_key(|package| name(package));
     let mut sorted = head.to_owned();
     for package in packages {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_goes_where_its_name_belongs() {
+    fn package_of_the_project_is_sorted_by_name() {
         let root = "\n[[package]]\nname = \"b\"\nversion = \"0.1.0\"\ndependencies = [\n \"c 1.0.0\",\n]\n";
         let with_root = sorted(&format!("{LOCK}{root}"));
         assert_eq!(names(&with_root).collect::<Vec<_>>(), ["a", "b", "c", "c"]);

@@ -1,5 +1,5 @@
-//! From a model to the tree of files that it stands for. Pure: no effect, and the same model gives
-//! the same tree.
+//! Renders a model to a tree of files. Pure: without side effects, and the same model always yields the
+//! same tree.
 
 mod context;
 mod extra_files;
@@ -27,35 +27,39 @@ use job::{Job, Subject};
 use recipes::Recipe;
 pub use templates::TemplateSet;
 
-/// The files of a project by their path, with `/` between the parts.
+/// The files of a project by path, separated by `/`.
 pub type Tree = BTreeMap<String, RenderedFile>;
 
-/// One generated file.
+/// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// Its text.
+    /// The text of the file.
     pub text: String,
-    /// Whose it is.
+    /// Who owns the file.
     pub ownership: Ownership,
 }
 
 impl RenderedFile {
-    /// Whether the file is a script.
+    /// Whether the file is a script, which needs the executable bit.
     pub fn is_executable(&self) -> bool {
         self.text.starts_with("#!")
     }
 }
 
-const LOCK: &str = "Cargo.lock";
+/// The path of the lock file, which cargo updates.
+pub(crate) const LOCK: &str = "Cargo.lock";
 
-/// Renders models with one template set. Templates are parsed when they are first used.
+/// Renders models with one template set. Templates are parsed on first use.
 pub struct Renderer {
     set: &'static TemplateSet,
     tera: Tera,
 }
 
 impl Renderer {
-    /// A renderer of a template set.
+    /// A renderer for a template set.
+    ///
+    /// # Errors
+    /// If tera rejects the delimiters.
     pub fn new(set: &'static TemplateSet) -> Result<Self> {
         let mut tera = Tera::new();
         tera.set_delimiters(Delimiters {
@@ -72,11 +76,11 @@ impl Renderer {
         Ok(Self { set, tera })
     }
 
-    /// The tree that a model stands for.
+    /// Renders all files of a model.
     ///
     /// # Errors
-    /// A [`UserError`] if two resources would be the same file, or if a name is too long for a file;
-    /// otherwise an error in a template.
+    /// A [`UserError`] if two resources would share a file, or if the name of a file is too long;
+    /// another error if a template is invalid.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let recipes = self.recipes(project)?;
         let resources = context::resources(project);
@@ -101,22 +105,22 @@ impl Renderer {
         Ok(tree)
     }
 
-    /// The recipes of a project by their names, each told what it needs.
+    /// The recipes of a project by name, after a check of their options.
     fn recipes(&self, project: &Project) -> Result<BTreeMap<String, Recipe>> {
         let mut recipes = BTreeMap::new();
         for resource in &project.resources {
-            let damaged = |error: UserError| {
-                UserError::failure(format!("PROJECT is damaged: {}: {error}", resource.gvk()))
+            let invalid = |error: UserError| {
+                UserError::failure(format!("invalid PROJECT: {}: {error}", resource.gvk()))
             };
             let name = project.recipe(resource);
             if !recipes.contains_key(name) {
                 let recipe = self.set.find_recipe(name)?.ok_or_else(|| {
-                    damaged(UserError::failure(format!("there is no recipe `{name}`")))
+                    invalid(UserError::failure(format!("unknown recipe `{name}`")))
                 })?;
                 recipes.insert(name.to_owned(), recipe);
             }
             if let Some(options) = project.options(resource) {
-                recipes[name].check_options(options, &[]).map_err(damaged)?;
+                recipes[name].check_options(options, &[]).map_err(invalid)?;
             }
         }
         Ok(recipes)
@@ -137,12 +141,12 @@ impl Renderer {
             .flat_map(|owner| recipes[&owner.recipe].rules.iter().map(|rule| (*owner, rule)));
         let rules = recipes::merge(rules);
 
-        let seen = ProjectContext::new(project);
-        let header = seen.header("//");
+        let project = ProjectContext::new(project);
+        let header = project.header("//");
         let globals = Globals {
             header: if header.is_empty() { header } else { format!("{header}\n") },
-            header_hash: seen.header("#"),
-            project: seen,
+            header_hash: project.header("#"),
+            project,
             resources,
             groups,
             kinds,
@@ -153,13 +157,13 @@ impl Renderer {
         Ok(())
     }
 
-    /// Parses the templates that were not used before.
+    /// Parses the templates that are used for the first time.
     fn parse<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<()> {
         let mut new = BTreeMap::new();
         for name in names.filter(|name| !self.tera.contains_template(name)) {
             new.insert(
                 name,
-                self.set.source(name).with_context(|| format!("there is no template `{name}`"))?,
+                self.set.source(name).with_context(|| format!("no template `{name}`"))?,
             );
         }
         if !new.is_empty() {
@@ -185,17 +189,17 @@ impl Renderer {
         self.tera.render(template, context).with_context(|| format!("in the template `{template}`"))
     }
 
-    /// The versions of a kind as its CRD lists them.
+    /// The versions of a kind in the order of its CRD.
     fn crd_versions(
         &self,
         storage: &ResourceContext,
         resources: &[ResourceContext],
     ) -> Result<Vec<CrdVersionContext>> {
-        let same = |r: &&ResourceContext| {
+        let same_kind = |r: &&ResourceContext| {
             r.has_api() && r.group == storage.group && r.kind == storage.kind
         };
         let mut versions = Vec::new();
-        for resource in resources.iter().filter(same) {
+        for resource in resources.iter().filter(same_kind) {
             let context = Subject::Resource(resource).context();
             let yaml = self.render_one(&crd_version_template(resource), &context)?;
             let stored = resource.is_storage();
@@ -209,18 +213,18 @@ impl Renderer {
     }
 }
 
-/// cargo tells packages of one name apart by writing the lock file in another way.
+/// Refuses the name of a dependency: cargo writes the lock file differently if two packages share a name.
 fn check_package(lock: &str, name: &str) -> Result<(), UserError> {
     match lock::names(lock).filter(|package| *package == name).count() {
         0 | 1 => Ok(()),
         _ => Err(UserError::usage(format!(
-            "the project name `{name}` is that of a package which the project needs"
+            "invalid project name '{name}': a dependency of the project has the same name"
         ))
-        .with_hint("choose another name with `--project-name`")),
+        .with_hint("set another name with `--project-name`")),
     }
 }
 
-/// What every template sees.
+/// The global variables of templates.
 #[derive(Serialize)]
 struct Globals<'a> {
     project: ProjectContext,
@@ -245,15 +249,15 @@ fn crd_version_template(resource: &ResourceContext) -> String {
     format!("recipes/{}/crd_version.yaml.tera", resource.recipe)
 }
 
-/// A string as a YAML scalar, quoted only where a reader could take it for something else. It is what
-/// serde-saphyr writes, because that is what writes YAML in the generated project, where no name is folded.
+/// A string as a YAML scalar, quoted only if a reader could parse it as another type. serde-saphyr writes
+/// it, because it also writes the YAML files of the generated project; names are never folded.
 fn yaml(text: &str) -> String {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: names::MAX_SUBDOMAIN };
     let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
     scalar.trim_end_matches('\n').to_owned()
 }
 
-/// A string as a Rust literal in ASCII, which is as wide as it is long.
+/// A string as a Rust literal in ASCII, so that its width is its length.
 fn rust(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '\'' => c.to_string(),

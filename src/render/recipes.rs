@@ -1,4 +1,4 @@
-//! Recipes: what a kind becomes. They are data: a folder below `templates/recipes` is one.
+//! Recipes, from which APIs are scaffolded. They are data: each is a directory below `templates/recipes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,57 +9,56 @@ use super::context::ResourceContext;
 use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{EXTERNAL_RECIPE, NO_RECIPE};
+use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE};
 
-/// A recipe's `recipe.yaml`.
+/// A recipe, as its `recipe.yaml` describes it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// The name of its folder.
+    /// The name of the recipe, which is that of its directory.
     #[serde(skip)]
     pub name: String,
-    /// One line for people.
+    /// A description in one line.
     pub summary: String,
-    /// The kinds that get this recipe unless another is asked for.
+    /// The kinds for which this recipe is the default.
     pub kinds: Vec<String>,
-    /// Whether its children live in the object's namespace, so that the object needs to have one.
+    /// Whether its controller creates objects in the namespace of the resource, which then must be
+    /// namespaced.
     #[serde(default)]
     pub needs_namespace: bool,
-    /// The options that it takes, by their names in `PROJECT`.
+    /// The supported options, by their names in `PROJECT`.
     #[serde(default)]
     pub options: Vec<String>,
-    /// Those of them that it cannot do without. Where they are given, no other recipe is meant.
+    /// The required options. If they are set, this recipe is the default.
     #[serde(default)]
     pub requires: Vec<String>,
-    /// What the reconciler may do.
+    /// The permissions of the controller.
     pub rules: Vec<Rule>,
 }
 
 impl Recipe {
-    /// Whether the recipe suits a kind with or without namespaces.
+    /// Checks that the recipe supports the scope of a resource.
     ///
     /// # Errors
-    /// A [`UserError`] for a recipe whose children would have nowhere to be.
+    /// A [`UserError`] if the recipe needs a namespaced resource and this one is cluster-scoped.
     pub fn check_scope(&self, namespaced: bool) -> Result<()> {
         if namespaced || !self.needs_namespace {
             return Ok(());
         }
-        let recipe = &self.name;
-        Err(UserError::usage(format!(
-            "`--namespaced` is `false`, but the recipe `{recipe}` makes objects in the namespace of its own"
-        ))
-        .with_hint(format!("leave out `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
-        .into())
+        let reason =
+            format!("the recipe `{}` creates objects in the namespace of the resource", self.name);
+        Err(UserError::invalid_value(NAMESPACED, false, reason)
+            .with_hint(format!("omit `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
+            .into())
     }
-}
 
-impl Recipe {
-    fn is_meant_by(&self, options: &RecipeOptions) -> bool {
+    fn is_implied_by(&self, options: &RecipeOptions) -> bool {
         let is_given = |name: &String| options.given().any(|given| given.name == name);
         !self.requires.is_empty() && self.requires.iter().all(is_given)
     }
 
-    /// Whether the recipe takes what is told to it, and is told what it needs.
+    /// Checks that all options are supported and that all required ones are set. `all` are the recipes to
+    /// suggest.
     pub(super) fn check_options(
         &self,
         options: &RecipeOptions,
@@ -69,24 +68,24 @@ impl Recipe {
         for given in options.given() {
             if !self.options.iter().any(|option| option == given.name) {
                 let error = UserError::usage(format!(
-                    "the recipe `{name}` takes no `{}`",
+                    "the recipe `{name}` does not support `{}`",
                     flag(given.name)
                 ));
-                let takes = |recipe: &&Self| recipe.options.iter().any(|o| o == given.name);
-                return Err(match all.iter().find(takes) {
+                let supports = |recipe: &&Self| recipe.options.iter().any(|o| o == given.name);
+                return Err(match all.iter().find(supports) {
                     Some(other) => {
-                        let needs: Vec<_> = other
+                        let required: Vec<_> = other
                             .requires
                             .iter()
                             .map(|name| format!(" `{}`", flag(name)))
                             .collect();
                         error.with_hint(format!(
-                            "leave it out, or use `--recipe {}` with{}",
+                            "omit it, or use `--recipe {}` with{}",
                             other.name,
-                            needs.join(",")
+                            required.join(",")
                         ))
                     }
-                    None => error.with_hint("leave it out"),
+                    None => error.with_hint("omit it"),
                 });
             }
         }
@@ -95,9 +94,9 @@ impl Recipe {
             None => Ok(()),
             Some(missing) => {
                 let flag = flag(missing);
-                Err(UserError::usage(format!("the recipe `{name}` needs `{flag}`")).with_hint(
+                Err(UserError::usage(format!("the recipe `{name}` requires `{flag}`")).with_hint(
                     format!(
-                        "give `{flag}`, or use another recipe: `opctl create api --list-recipes`"
+                        "set `{flag}`, or use another recipe: see `opctl create api --list-recipes`"
                     ),
                 ))
             }
@@ -105,26 +104,26 @@ impl Recipe {
     }
 }
 
-/// What a reconciler may do with one resource.
+/// A permission of a controller for one resource.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The API group; the kind's own one if there is none.
+    /// The API group; that of the reconciled kind if `None`.
     pub group: Option<String>,
-    /// The plural, with a subresource after a `/`; `self` stands for the kind's own plural.
+    /// The plural, with a subresource after a `/`; `self` stands for the plural of the reconciled kind.
     pub resource: String,
-    /// What is allowed.
+    /// The allowed verbs.
     pub verbs: Vec<String>,
 }
 
 impl TemplateSet {
-    /// All recipes of the project's own kinds, by name.
+    /// All recipes that a user can choose, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
         let names = self.names().filter_map(recipe_of).filter(|name| *name != EXTERNAL_RECIPE);
         names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 
-    /// The recipe of this name, if there is one.
+    /// The recipe with this name, if it exists.
     pub fn find_recipe(&self, name: &str) -> Result<Option<Recipe>> {
         let path = format!("recipes/{name}/recipe.yaml");
         let Some(source) = self.source(&path) else { return Ok(None) };
@@ -132,31 +131,30 @@ impl TemplateSet {
         Ok(Some(Recipe { name: name.to_owned(), ..recipe }))
     }
 
-    /// The recipe that is asked for, else the one that the options are for, else the one that knows
-    /// the kind, else the empty one.
+    /// Chooses a recipe: the requested one, else the one that the options imply, else the default of the
+    /// kind, else the empty one.
     ///
     /// # Errors
-    /// A [`UserError`] if there is no recipe of the name that is asked for, or if it does not go with
-    /// the options.
+    /// A [`UserError`] if the requested recipe does not exist, or if it does not support the options.
     pub fn choose_recipe(
         &self,
-        asked_for: Option<&str>,
+        requested: Option<&str>,
         kind: &str,
         options: &RecipeOptions,
     ) -> Result<Recipe> {
         let mut recipes = self.recipes()?;
         let find = |name: &str| recipes.iter().position(|recipe| recipe.name == name);
-        let meant = || recipes.iter().position(|recipe| recipe.is_meant_by(options));
-        let known = || recipes.iter().position(|recipe| recipe.kinds.iter().any(|k| k == kind));
-        let position = match asked_for {
+        let implied = || recipes.iter().position(|recipe| recipe.is_implied_by(options));
+        let default = || recipes.iter().position(|recipe| recipe.kinds.iter().any(|k| k == kind));
+        let position = match requested {
             Some(name) => find(name).ok_or_else(|| {
                 let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
-                UserError::usage(format!("`--recipe` is `{name}`: there is no such recipe"))
+                UserError::invalid_value("--recipe <NAME>", name, "unknown recipe")
                     .with_hint(format!("use one of {}", names.join(", ")))
             })?,
             None => {
-                let position = meant().or_else(known).or_else(|| find(NO_RECIPE));
-                position.context("there is no empty recipe")?
+                let position = implied().or_else(default).or_else(|| find(NO_RECIPE));
+                position.with_context(|| format!("no recipe `{NO_RECIPE}`"))?
             }
         };
         recipes[position].check_options(options, &recipes)?;
@@ -168,7 +166,7 @@ fn recipe_of(template: &str) -> Option<&str> {
     template.strip_prefix("recipes/")?.strip_suffix("/recipe.yaml")
 }
 
-/// A rule as role.yaml has it.
+/// A rule of role.yaml.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PolicyRule {
     api_groups: Vec<String>,
@@ -176,7 +174,7 @@ pub struct PolicyRule {
     verbs: Vec<String>,
 }
 
-/// The rules of all controllers, merged and sorted as the generated project's own `make manifests` does.
+/// The rules of all controllers, merged and sorted as `make manifests` of the generated project does.
 pub(super) fn merge<'a>(
     rules: impl IntoIterator<Item = (&'a ResourceContext, &'a Rule)>,
 ) -> Vec<PolicyRule> {

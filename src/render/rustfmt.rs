@@ -1,29 +1,29 @@
-//! What names do to the format of generated Rust: they decide the order of items, and long ones
-//! break lines. This does to such lines, and to no others, what rustfmt does to them. Templates keep
-//! each construct that holds a name on one line; it may be
+//! Formats the lines of generated Rust code that depend on names, as rustfmt does: names determine the
+//! order of items, and long names break lines. Other lines are left alone. Templates keep each construct
+//! that contains a name on one line; it can be
 //!
 //! - a list of imports without nested lists, `use a::{b, c};`;
 //! - the signature of a function with a body or of a trait's method, without a `where` clause;
-//! - a constant that is a string, an array of them, or the call of one macro, in ASCII;
-//! - a run of `mod x;`, of `pub use x::*;` or of `use x::y;` items, which are put in order.
+//! - a constant whose value is a string, an array of strings, or the call of a macro, in ASCII;
+//! - a run of `mod x;`, of `pub use x::*;` or of `use x::y;` items, which are sorted.
 
 use std::cmp::Ordering;
 
 /// rustfmt's `max_width`, in characters.
 const WIDTH: usize = 100;
-/// The longest list of imports that rustfmt leaves on one line.
+/// The maximum width of a list of imports on one line.
 const USE_WIDTH: usize = WIDTH - 2;
-/// The longest items of an array of which rustfmt puts several on a line, where one line is too short.
+/// rustfmt's `short_array_element_width_threshold`: the maximum width of array items that share a line.
 const SHORT_ITEM: usize = 10;
-/// The longest items of an array, with what is between them, that rustfmt leaves on one line.
+/// rustfmt's `array_width`: the maximum width of the items of an array on one line.
 const ARRAY_WIDTH: usize = 60;
 const INDENT: &str = "    ";
 
-/// Formats what names have put out of order or made too long.
+/// Sorts and breaks the lines that depend on names.
 pub fn tidy(source: &str) -> String {
     let mut lines: Vec<&str> = source.lines().collect();
-    for run in lines.chunk_by_mut(|a, b| is_of_one_run(a, b)) {
-        match run.first().and_then(|line| Item::of(line)) {
+    for run in lines.chunk_by_mut(|a, b| is_same_run(a, b)) {
+        match run.first().and_then(|line| Item::parse(line)) {
             Some(Item::Mod(_)) => run.sort_by(|a, b| by_module(ident(a), ident(b))),
             Some(Item::Use(_)) => run.sort_by(|a, b| by_version(ident(a), ident(b))),
             Some(Item::Path(_)) => run.sort_by(|a, b| by_path(a, b)),
@@ -41,7 +41,7 @@ pub fn tidy(source: &str) -> String {
     tidy
 }
 
-/// An item whose place among its like depends on a name.
+/// An item that rustfmt sorts by a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Item<'a> {
     Mod(&'a str),
@@ -50,7 +50,7 @@ enum Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    fn of(line: &'a str) -> Option<Self> {
+    fn parse(line: &'a str) -> Option<Self> {
         let item = line.strip_suffix(';')?;
         if let Some(path) = item.strip_prefix("use ") {
             let path = path.split_once(" as ").map_or(path, |(path, _)| path);
@@ -70,9 +70,9 @@ fn is_ident(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn is_of_one_run(a: &str, b: &str) -> bool {
+fn is_same_run(a: &str, b: &str) -> bool {
     matches!(
-        (Item::of(a), Item::of(b)),
+        (Item::parse(a), Item::parse(b)),
         (Some(Item::Mod(_)), Some(Item::Mod(_)))
             | (Some(Item::Use(_)), Some(Item::Use(_)))
             | (Some(Item::Path(_)), Some(Item::Path(_)))
@@ -80,7 +80,7 @@ fn is_of_one_run(a: &str, b: &str) -> bool {
 }
 
 fn ident(line: &str) -> &str {
-    match Item::of(line) {
+    match Item::parse(line) {
         Some(Item::Mod(name) | Item::Use(name) | Item::Path(name)) => name,
         None => "",
     }
@@ -90,7 +90,7 @@ fn plain(ident: &str) -> &str {
     ident.strip_prefix("r#").unwrap_or(ident)
 }
 
-/// rustfmt's order of `mod` items: that of their characters.
+/// rustfmt's order of `mod` items: by their characters.
 pub fn by_module(a: &str, b: &str) -> Ordering {
     plain(a).cmp(plain(b))
 }
@@ -108,7 +108,7 @@ fn by_version(a: &str, b: &str) -> Ordering {
             (Some("_"), Some(_)) => Ordering::Less,
             (Some(_), Some("_")) => Ordering::Greater,
             (Some(a), Some(b)) if is_number(a) && is_number(b) => {
-                // More leading zeros come first, but only if nothing else tells the names apart.
+                // More leading zeros come first, but only between names that are equal otherwise.
                 let (a, b) =
                     ((a.len(), a.trim_start_matches('0')), (b.len(), b.trim_start_matches('0')));
                 zeros = zeros.then((b.0 - b.1.len()).cmp(&(a.0 - a.1.len())));
@@ -138,7 +138,7 @@ fn is_number(chunk: &str) -> bool {
     chunk.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Single underscores, numbers, and what is between them.
+/// Splits a name into single underscores, numbers, and the text between them.
 fn chunks(name: &str) -> impl Iterator<Item = &str> {
     let mut rest = name;
     std::iter::from_fn(move || {
@@ -158,7 +158,7 @@ fn break_line(line: &str) -> Option<String> {
     if line.starts_with("const ") && line.ends_with(';') {
         return break_constant(line);
     }
-    // No line has more characters than bytes.
+    // A line never has more characters than bytes.
     if line.len() <= USE_WIDTH {
         return None;
     }
@@ -194,7 +194,7 @@ fn break_constant(line: &str) -> Option<String> {
         return Some(format!("{head} =\n{INDENT}{value}"));
     }
     if items.is_empty() {
-        return None; // there is no place to break it
+        return None; // rustfmt cannot break it
     }
     let mut broken = format!("{head} = [");
     let mut width = WIDTH;
@@ -229,7 +229,7 @@ fn split_strings(text: &str) -> Option<Vec<&str>> {
     Some(strings)
 }
 
-/// `use a::{b, c};`: as many names on a line as go.
+/// Breaks `use a::{b, c};`: as many names on a line as fit.
 fn break_use(indent: &str, code: &str) -> Option<String> {
     let (path, list) = code.strip_suffix("};")?.split_once('{')?;
     if list.contains('{') {
@@ -239,7 +239,7 @@ fn break_use(indent: &str, code: &str) -> Option<String> {
     let (mut width, mut lines) = (WIDTH, 0);
     let mut names = list.split(", ").peekable();
     while let Some(name) = names.next() {
-        // A name takes its comma with it and the space after that; so does the last one, except on the first line.
+        // The width of a name includes its comma and a space, except for the last one after a line break.
         let alone = names.peek().is_none() && lines == 1;
         let needed = name.chars().count() + if alone { ",".len() } else { ", ".len() };
         if width + needed > WIDTH {
@@ -254,7 +254,7 @@ fn break_use(indent: &str, code: &str) -> Option<String> {
     Some(format!("{broken}\n{indent}}};"))
 }
 
-/// `fn f(a: A, b: B) -> C {`: one parameter on each line.
+/// Breaks `fn f(a: A, b: B) -> C {`: one parameter per line.
 fn break_signature(indent: &str, code: &str) -> Option<String> {
     let open = code.find('(')?;
     // The first parenthesis belongs to `pub(crate)` or to a bound where it does not open the parameters.
@@ -263,7 +263,7 @@ fn break_signature(indent: &str, code: &str) -> Option<String> {
     let (head, tail) = (&code[..=open], &code[open + 1 + end..]);
     if parameters.is_empty() {
         let result = tail.strip_prefix(") ->")?;
-        // If the brace alone is too much, it goes; rustfmt takes one column more than it has there.
+        // If only the brace does not fit, it gets its own line; rustfmt allows one more column there.
         return Some(match code.strip_suffix(" {") {
             Some(code) if indent.len() + code.chars().count() <= WIDTH + 1 => {
                 format!("{indent}{code}\n{indent}{{")
@@ -278,7 +278,7 @@ fn break_signature(indent: &str, code: &str) -> Option<String> {
     Some(format!("{broken}{indent}{tail}"))
 }
 
-/// The parameters of a list, and where its closing parenthesis is.
+/// The parameters of a list, and the position of its closing parenthesis.
 fn split_parameters(text: &str) -> Option<(Vec<&str>, usize)> {
     let mut parameters = Vec::new();
     let (mut depth, mut start, mut previous) = (0_usize, 0, ' ');

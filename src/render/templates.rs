@@ -26,7 +26,7 @@ fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static s
     }
 }
 
-/// The templates of one release, and the table that says what they make.
+/// The templates of one release, with the table of the files that they render to.
 #[derive(Debug)]
 pub struct TemplateSet {
     sources: BTreeMap<String, &'static str>,
@@ -34,7 +34,7 @@ pub struct TemplateSet {
 }
 
 impl TemplateSet {
-    /// A set of one's own.
+    /// A set of other templates than the embedded ones.
     pub fn new(
         sources: impl IntoIterator<Item = (String, &'static str)>,
         files: &'static [File],
@@ -47,8 +47,8 @@ impl TemplateSet {
         &CURRENT
     }
 
-    /// The set that a project was made with, by the version of opctl in its `PROJECT`. The sets of
-    /// older releases will be picked here; as long as there are none, every project gets the current one.
+    /// The set that a project was rendered with, by the version of opctl in its `PROJECT`. Until there are
+    /// sets of older releases, every project gets the current one.
     pub fn for_version(_version: &str) -> &'static Self {
         Self::current()
     }
@@ -63,7 +63,7 @@ impl TemplateSet {
         self.sources.keys().map(String::as_str)
     }
 
-    /// What the templates make.
+    /// The table of the files that the templates render to.
     pub fn files(&self) -> &'static [File] {
         self.files
     }

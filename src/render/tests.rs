@@ -1,4 +1,4 @@
-//! What the whole room does, with a small set of templates.
+//! Tests of the renderer with a small set of templates.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk, License};
 
 /// Every template has a row in the table, and every row has its template, for each recipe.
 #[test]
-fn the_table_is_the_folder() {
+fn table_lists_exactly_the_templates() {
     let set = TemplateSet::current();
     let recipes = set.recipes().unwrap();
     let mut expected: BTreeSet<String> = BTreeSet::new();
@@ -31,7 +31,7 @@ fn the_table_is_the_folder() {
                 .map(|file| format!("recipes/{}/{file}", recipe.name)),
         );
     }
-    // Somebody else's kind has its API elsewhere.
+    // External and core types have no API file.
     expected.extend(
         ["recipe.yaml", "controller.rs.tera", "test.rs.tera"]
             .map(|file| format!("recipes/{EXTERNAL_RECIPE}/{file}")),
@@ -131,7 +131,7 @@ fn with(project: Project, group: &str, version: &str, kind: &str) -> Project {
 }
 
 #[test]
-fn a_model_becomes_a_tree() {
+fn model_is_rendered_to_a_tree() {
     let project = Project::new("on".to_owned());
     let project =
         with(with(with(project, "a-b", "v10", "Type"), "a-b", "v2", "Type"), "a-b", "v2", "Crate");
@@ -165,7 +165,7 @@ fn a_model_becomes_a_tree() {
 }
 
 #[test]
-fn an_unknown_variable_is_an_error_that_names_the_template() {
+fn unknown_variable_is_an_error_that_names_the_template() {
     const FILES: &[File] = &[File {
         template: "t",
         path: "t",
@@ -181,7 +181,7 @@ fn an_unknown_variable_is_an_error_that_names_the_template() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What the filter writes is one line and is read back, whatever a reader takes for no string.
+    /// The scalar is one line and is read back as the same string, also if it looks like another type.
     #[test]
     fn yaml_is_read_back(
         name in prop_oneof!["[a-z0-9]([-a-z0-9.]{0,20}[a-z0-9])?", "[0-9._e+-]{1,6}", "(?i)(true|on|yes|y|no|off|null|~)"],
@@ -194,7 +194,7 @@ proptest! {
 }
 
 #[test]
-fn yaml_quotes_what_an_old_reader_takes_for_no_string() {
+fn yaml_quotes_strings_that_yaml_1_1_reads_as_other_types() {
     for (name, scalar) in [
         ("cache", "cache"),
         ("a.b-c", "a.b-c"),
@@ -206,9 +206,9 @@ fn yaml_quotes_what_an_old_reader_takes_for_no_string() {
     }
 }
 
-/// A misspelt option would be one that nobody can give.
+/// A misspelt option could never be set.
 #[test]
-fn recipes_take_options_that_there_are() {
+fn recipes_name_existing_options() {
     let all = RecipeOptions {
         container_command: Some("c".to_owned()),
         container_port: Some("1".to_owned()),

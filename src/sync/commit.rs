@@ -1,13 +1,13 @@
-//! The only writer of projects. A kill at any moment is healed by running the command again:
+//! The only writer of projects. If a command is killed at any moment, running it again completes it:
 //!
-//! 1. every file is written beside its place, `PROJECT` first; what cannot be written shows here,
-//!    and nothing was changed;
-//! 2. all files are moved to their places, those that hold the user's edits last;
-//! 3. `PROJECT` is moved to its place: the command is done.
+//! 1. every file is written beside its place, `PROJECT` first; a file that cannot be written is found here,
+//!    before anything is changed;
+//! 2. all files are renamed to their places, those with the user's edits last;
+//! 3. `PROJECT` is renamed to its place: the command is done.
 //!
-//! A killed command finds in the second run what it did in the first: a file that is what it should
-//! be is left alone. Only a merge could be done twice; a receipt at the root, a copy of the merged
-//! text that is kept until `PROJECT` is in its place, tells that it was done.
+//! The second run of a killed command leaves the files alone that already have their new text. Only a merge
+//! could be done twice. A receipt prevents that: a copy of the merged text in the root directory, which is
+//! kept until `PROJECT` is in its place.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -23,9 +23,9 @@ use crate::project;
 
 /// The effects of a commit, one at a time.
 pub trait Writer {
-    /// Creates a folder whose parent exists.
+    /// Creates a directory in an existing one.
     fn create_directory(&mut self, directory: &Path) -> io::Result<()>;
-    /// Writes a new file that is meant for a place, with that place's permissions.
+    /// Writes a new file with the permissions of the file at `place`, if that exists.
     fn write(
         &mut self,
         file: &Path,
@@ -33,18 +33,18 @@ pub trait Writer {
         contents: &[u8],
         executable: bool,
     ) -> io::Result<()>;
-    /// Moves a file to its place.
+    /// Renames a file to its place.
     fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&mut self, file: &Path) -> io::Result<()>;
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     fn remove_directory(&mut self, directory: &Path) -> io::Result<()>;
 }
 
 /// Writes a plan.
 ///
 /// # Errors
-/// If a file cannot be written; the error says whether nothing was changed or how to go on.
+/// If a file cannot be written; the error says whether nothing was changed or how to continue.
 pub fn commit(plan: &Plan, writer: &mut impl Writer) -> Result<()> {
     if plan.is_empty() {
         return Ok(());
@@ -56,16 +56,16 @@ pub fn commit(plan: &Plan, writer: &mut impl Writer) -> Result<()> {
     }
     stage
         .publish(plan, writer)
-        .context("PROJECT is unchanged, running the command again completes it")?;
+        .context("the change is incomplete; running the command again completes it")?;
     for receipt in plan.steps.iter().filter_map(|step| step.receipt.as_ref()) {
         writer.remove(receipt).with_context(|| format!("cannot delete {}", receipt.display()))?;
     }
     Ok(())
 }
 
-/// Removes the receipts of a command that was killed after it was done.
+/// Removes the receipts of a command that was killed after it wrote `PROJECT`.
 pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
-    // While PROJECT waits for its place, the receipts are needed.
+    // The receipts are needed until PROJECT is in its place.
     if temporary::path_for(&disk.read(project::FILE)?.place).exists() {
         return Ok(());
     }
@@ -81,7 +81,7 @@ pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
     Ok(())
 }
 
-/// What is on the disk, but not in its place yet.
+/// The files that are written, but not in their places yet.
 #[derive(Default)]
 struct Stage {
     directories: Vec<PathBuf>,
@@ -90,11 +90,11 @@ struct Stage {
 
 impl Stage {
     fn fill(&mut self, plan: &Plan, writer: &mut impl Writer) -> Result<()> {
-        // PROJECT, the last step, comes first: its waiting file tells that a command is at work.
+        // PROJECT, the last step, is written first: its temporary file shows that a command is incomplete.
         for step in plan.steps.iter().rev() {
             let Some(contents) = &step.contents else { continue };
             self.create_parents(&step.place, writer)
-                .with_context(|| format!("cannot create the folder of {}", step.path))?;
+                .with_context(|| format!("cannot create the directory of {}", step.path))?;
             let files = [step.receipt.clone(), Some(temporary::path_for(&step.place))];
             for file in files.into_iter().flatten() {
                 let written = writer.write(&file, &step.place, contents, step.executable);
@@ -133,7 +133,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes what was written. Errors do not count: there is one to report already.
+    /// Removes the written files. Errors are ignored: there already is one to report.
     fn undo(&self, writer: &mut impl Writer) {
         for file in &self.files {
             let _ = writer.remove(file);
@@ -144,7 +144,7 @@ impl Stage {
     }
 }
 
-/// The real disk.
+/// The real file system.
 pub struct FileSystem;
 
 impl Writer for FileSystem {
@@ -166,7 +166,7 @@ impl Writer for FileSystem {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
         }
         let mut new = match options.open(file) {
-            // A killed command left it behind.
+            // A killed command left the file behind.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(file)?;
                 options.open(file)?

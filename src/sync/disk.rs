@@ -1,4 +1,4 @@
-//! The files of a project, as they are now. Reads only.
+//! Reads the files of a project.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,33 +10,33 @@ use anyhow::{Context, Result};
 
 use crate::error::UserError;
 
-/// A project's folder.
+/// The directory of a project.
 #[derive(Debug)]
 pub struct Disk {
     root: PathBuf,
-    /// The real place of every folder that was looked at, by its path in the project.
+    /// The real path of each directory that was looked up, by its path in the project.
     directories: RefCell<BTreeMap<PathBuf, Option<PathBuf>>>,
 }
 
-/// What is at a path.
+/// The file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The bytes of the file, or `None` if there is none.
+    /// The contents of the file, or `None` if it does not exist.
     pub contents: Option<Vec<u8>>,
-    /// Where the file is or would be, after symbolic links.
+    /// The real path of the file, after symbolic links.
     pub place: PathBuf,
 }
 
 impl Disk {
-    /// The folder at `root`, which has to exist.
+    /// The directory at `root`, which must exist.
     pub fn new(root: &Path) -> Result<Self> {
         let root = root
             .canonicalize()
-            .with_context(|| format!("cannot open the folder {}", root.display()))?;
+            .with_context(|| format!("cannot open the directory {}", root.display()))?;
         Ok(Self { root, directories: RefCell::default() })
     }
 
-    /// The folder's real path.
+    /// The real path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -44,28 +44,30 @@ impl Disk {
     /// Reads a file by its path in the project.
     ///
     /// # Errors
-    /// A [`UserError`] if a symbolic link leads out of the project or nowhere, or if something that is
-    /// no file is in the way.
+    /// A [`UserError`] if a symbolic link is dangling or points outside the project, or if there is a
+    /// directory at the path of a file or the other way round.
     pub fn read(&self, path: &str) -> Result<Found> {
         let path = Path::new(path);
         let (Some(name), directory) = (path.file_name(), path.parent().unwrap_or(Path::new("")))
         else {
-            return Err(
-                UserError::failure(format!("`{}` is no path of a file", path.display())).into()
-            );
+            return Err(UserError::failure(format!(
+                "`{}` is not the path of a file",
+                path.display()
+            ))
+            .into());
         };
         let Some(directory) = self.directory(directory)? else {
             return Ok(Found { contents: None, place: self.root.join(path) });
         };
         let place = directory.join(name);
-        let Some(kind) = look(&place)? else {
+        let Some(kind) = file_type(&place)? else {
             return Ok(Found { contents: None, place });
         };
         let place = if kind.is_symlink() { self.follow(&place, path)? } else { place };
         match fs::read(&place) {
             Ok(contents) => Ok(Found { contents: Some(contents), place }),
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(UserError::failure(
-                format!("{} is a folder, and a file has to go there", path.display()),
+                format!("{} is a directory, but opctl writes a file there", path.display()),
             )
             .with_hint("move it away and run the command again")
             .into()),
@@ -73,13 +75,13 @@ impl Disk {
         }
     }
 
-    /// The real place of a folder, if it exists.
+    /// The real path of a directory, if it exists.
     fn directory(&self, path: &Path) -> Result<Option<PathBuf>> {
         if path.as_os_str().is_empty() {
             return Ok(Some(self.root.clone()));
         }
-        if let Some(known) = self.directories.borrow().get(path) {
-            return Ok(known.clone());
+        if let Some(place) = self.directories.borrow().get(path) {
+            return Ok(place.clone());
         }
         let place = self.find_directory(path)?;
         self.directories.borrow_mut().insert(path.to_owned(), place.clone());
@@ -90,11 +92,11 @@ impl Disk {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
         let Some(parent) = self.directory(parent)? else { return Ok(None) };
         let place = parent.join(name);
-        let Some(kind) = look(&place)? else { return Ok(None) };
+        let Some(kind) = file_type(&place)? else { return Ok(None) };
         let place = if kind.is_symlink() { self.follow(&place, path)? } else { place };
         if !place.is_dir() {
             return Err(UserError::failure(format!(
-                "{} is a file, and a folder has to go there",
+                "{} is a file, but opctl needs a directory there",
                 path.display()
             ))
             .with_hint("move it away and run the command again")
@@ -104,21 +106,23 @@ impl Disk {
     }
 
     fn follow(&self, link: &Path, path: &Path) -> Result<PathBuf> {
-        let refuse = |where_to: String| {
-            UserError::failure(format!("{} is a symbolic link {where_to}", path.display()))
-                .with_hint("replace it by a file or a folder, opctl writes inside the project only")
+        let error = |problem: String| {
+            UserError::failure(format!("{} is a symbolic link {problem}", path.display()))
+                .with_hint(
+                    "replace it with a file or a directory: opctl writes only inside the project",
+                )
         };
         match link.canonicalize() {
             Ok(target) if target.starts_with(&self.root) => Ok(target),
             Ok(target) => {
-                Err(refuse(format!("out of the project, to {}", target.display())).into())
+                Err(error(format!("to {}, outside the project", target.display())).into())
             }
-            Err(_) => Err(refuse("that leads nowhere".to_owned()).into()),
+            Err(_) => Err(error("to a file that does not exist".to_owned()).into()),
         }
     }
 }
 
-fn look(place: &Path) -> Result<Option<fs::FileType>> {
+fn file_type(place: &Path) -> Result<Option<fs::FileType>> {
     match fs::symlink_metadata(place) {
         Ok(metadata) => Ok(Some(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -4,22 +4,22 @@ use std::borrow::Cow;
 
 use similar::TextMerge;
 
-/// What a merge of three texts came to.
+/// The result of a three-way merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merged {
-    /// Both changes are in.
+    /// The text contains both changes.
     Clean(Vec<u8>),
-    /// The changes overlap. The text has both, between markers.
+    /// The changes overlap. The text contains both versions between conflict markers.
     Conflict(Vec<u8>),
-    /// Ours is no text.
+    /// The user's version is not a text.
     Binary,
 }
 
-/// A user's text, taken apart into what is merged and what is only style.
+/// The user's version of a text, with its style (line ends) separated from its contents.
 struct Ours<'a> {
     text: Cow<'a, str>,
     crlf: bool,
-    /// The last line has no end, though it has one in what we write.
+    /// Whether the last line has no end, although it has one in the template.
     open_end: bool,
 }
 
@@ -37,14 +37,14 @@ impl<'a> Ours<'a> {
         Some(Self { text, crlf, open_end })
     }
 
-    /// A text in the style of the user's.
+    /// A text in the style of the user's version.
     fn style(&self, text: &str) -> Vec<u8> {
         let text = if self.open_end { text.strip_suffix('\n').unwrap_or(text) } else { text };
         if self.crlf { text.replace('\n', "\r\n") } else { text.to_owned() }.into_bytes()
     }
 }
 
-/// Merges the user's text with ours. The user's style stays.
+/// Merges the change from `base` to `theirs` with the user's version. The user's style stays.
 pub fn merge(base: &str, ours: &[u8], theirs: &str) -> Merged {
     let Some(text) = Ours::new(ours, theirs) else { return Merged::Binary };
     let mut merge = TextMerge::from_lines(base, &text.text, theirs);
@@ -53,12 +53,12 @@ pub fn merge(base: &str, ours: &[u8], theirs: &str) -> Merged {
     if merge.is_conflicted() { Merged::Conflict(merged) } else { Merged::Clean(merged) }
 }
 
-/// Whether a file holds what we would write, but for style.
+/// Whether the user's version equals a text, ignoring style.
 pub fn same(ours: &[u8], theirs: &str) -> bool {
     ours == theirs.as_bytes() || Ours::new(ours, theirs).is_some_and(|ours| ours.text == theirs)
 }
 
-/// Our text in the style of the user's.
+/// A text in the style of the user's version.
 pub fn in_style_of(ours: &[u8], text: &str) -> Vec<u8> {
     match Ours::new(ours, text) {
         Some(ours) => ours.style(text),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn both_changes_are_in() {
+    fn separate_changes_are_merged() {
         assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc\n", "a\nb\nC\n")), "A\nb\nC\n");
     }
 
@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told() {
+    fn binary_file_is_reported() {
         assert_eq!(merge("a\n", b"\xff\n", "c\n"), Merged::Binary);
         assert_eq!(merge("a\n", b"a\0\n", "c\n"), Merged::Binary);
     }
 
-    /// Lines that repeat, where merges go wrong if they do.
+    /// Repeated lines, the hardest input for a merge.
     fn text(lines: std::ops::Range<usize>) -> impl Strategy<Value = String> {
         vec(
             prop_oneof![
@@ -125,12 +125,12 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn no_change_of_the_users_takes_ours(base in text(0..8), theirs in text(0..8)) {
+        fn without_edits_the_change_is_taken(base in text(0..8), theirs in text(0..8)) {
             prop_assert_eq!(merge(&base, base.as_bytes(), &theirs), Merged::Clean(theirs.into_bytes()));
         }
 
         #[test]
-        fn no_change_of_ours_changes_nothing(base in text(0..8), ours in text(0..8)) {
+        fn without_a_change_the_edits_stay(base in text(0..8), ours in text(0..8)) {
             prop_assert_eq!(merge(&base, ours.as_bytes(), &base), Merged::Clean(ours.into_bytes()));
         }
     }

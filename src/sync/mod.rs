@@ -1,4 +1,5 @@
-//! From two trees and the disk to a plan, and from a plan to the disk.
+//! Merges the trees of the old and the new model with the files of a project, in two steps: a plan, which a
+//! command can print, and its commit.
 
 mod commit;
 mod disk;

@@ -1,4 +1,4 @@
-//! What a command will do to the files of a project: the merge of base, ours and theirs.
+//! The plan of a command: the merge of base, ours and theirs for each file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,44 +9,44 @@ use super::disk::Disk;
 use super::merge::{self, Merged};
 use super::temporary;
 use crate::render::files::Ownership;
-use crate::render::{RenderedFile, Tree};
+use crate::render::{LOCK, RenderedFile, Tree};
 
-/// What happens to one file.
+/// What a plan does with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
+    /// The file is new.
     Create,
-    /// It was as we left it, and gets our new text.
+    /// The file has no edits and gets the new text.
     Update,
-    /// It has the user's edits and gets ours beside them.
+    /// The file has edits, which are merged with the change.
     Merge,
-    /// It was as we left it, and goes.
+    /// The file has no edits and is no longer generated.
     Delete,
-    /// The user's version is replaced, as `--force` asked for.
+    /// The file is replaced, because of `--force`.
     Overwrite,
-    /// It stays as it is, for the reason given.
+    /// The file stays as it is, for the given reason.
     Keep(&'static str),
-    /// It is what it should be.
+    /// The file already has the new text.
     Identical,
-    /// It cannot get our text, for the reason given, without the loss of the user's.
+    /// The change cannot be made without the loss of the user's version, for the given reason.
     Conflict(Reason),
-    /// Like [`Reason::Overlap`], but written with markers for the user to resolve.
+    /// A [`Reason::Overlap`] that is written to the file between conflict markers.
     Mark,
 }
 
 /// Why there is a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// There is a file where we have not written one.
+    /// The file exists, although opctl has not written it.
     Exists,
-    /// Our change and the user's edits touch the same lines.
+    /// The change and the user's edits touch the same lines.
     Overlap,
-    /// The user's file cannot be merged line by line.
-    NoText,
+    /// The user's version is not a text and cannot be merged.
+    Binary,
 }
 
 impl Action {
-    /// The word for it.
+    /// The verb that is printed before the path.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -60,19 +60,19 @@ impl Action {
         }
     }
 
-    /// Why, where the verb does not say it.
+    /// The reason that is printed after the path, unless the verb is enough.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Self::Keep(why) => Some(why),
-            Self::Conflict(Reason::Exists) => Some("it exists"),
-            Self::Conflict(Reason::Overlap) => Some("your edits and the change meet"),
-            Self::Conflict(Reason::NoText) => Some("it is no text"),
-            Self::Mark => Some("to be resolved between the markers"),
+            Self::Keep(reason) => Some(reason),
+            Self::Conflict(Reason::Exists) => Some("already exists"),
+            Self::Conflict(Reason::Overlap) => Some("conflicts with your edits"),
+            Self::Conflict(Reason::Binary) => Some("not a text file"),
+            Self::Mark => Some("resolve the conflict markers"),
             _ => None,
         }
     }
 
-    /// Whether markers could be written for it.
+    /// Whether the conflict can be written to the file between markers.
     pub fn can_be_marked(self) -> bool {
         self == Self::Conflict(Reason::Overlap)
     }
@@ -81,20 +81,20 @@ impl Action {
 /// One file of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Its path in the project.
+    /// The path in the project.
     pub path: String,
-    /// What happens to it.
+    /// What the step does with the file.
     pub action: Action,
-    /// Where it is, after symbolic links.
+    /// The real path, after symbolic links.
     pub(super) place: PathBuf,
-    /// What it will hold, if that changes.
+    /// The new contents, if they change.
     pub(super) contents: Option<Vec<u8>>,
-    /// What tells that this very merge was done, where it cannot be done twice.
+    /// The path of the receipt of a merge, which must not be done twice.
     pub(super) receipt: Option<PathBuf>,
     pub(super) executable: bool,
 }
 
-/// What is done about conflicts.
+/// How conflicts are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Conflicts {
     /// Stop before anything is written
@@ -104,24 +104,24 @@ pub enum Conflicts {
     Inline,
 }
 
-/// How a plan is made.
+/// The options of a plan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlanOptions {
-    /// Take our version where there is a conflict.
+    /// Overwrite files in a conflict.
     pub force: bool,
-    /// What is done about conflicts otherwise.
+    /// How conflicts are handled without `force`.
     pub conflicts: Conflicts,
 }
 
-/// All steps of a command, by path; the last one is `PROJECT`.
+/// The steps of a command, sorted by path; the last one is `PROJECT`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The steps. Files that the command has nothing to do with are no steps.
+    /// The steps. Files that the command does not affect have none.
     pub steps: Vec<Step>,
 }
 
 impl Plan {
-    /// Merges the trees of the old and of the new model with the disk.
+    /// Merges the trees of the old and the new model with the files on the disk.
     pub(super) fn new(
         base: &Tree,
         theirs: &Tree,
@@ -147,11 +147,12 @@ impl Plan {
         options: PlanOptions,
     ) -> Result<Step> {
         let ours = disk.read(path)?;
-        let (mut action, mut contents) = decide(base, ours.contents.as_deref(), theirs, options);
+        let (mut action, mut contents) =
+            decide(path, base, ours.contents.as_deref(), theirs, options);
         let mut receipt = None;
         if let (Some(base), Some(theirs), Some(ours)) = (base, theirs, &ours.contents) {
             let name = temporary::receipt_name(path, &base.text, &theirs.text);
-            // A command that was killed before it came to PROJECT has done this merge already.
+            // A command that was killed before it wrote PROJECT has already done this merge.
             let done = disk.read(&name)?.contents.is_some_and(|merged| merged == *ours);
             if done {
                 (action, contents) = (Action::Identical, None);
@@ -181,8 +182,9 @@ impl Step {
     }
 }
 
-/// The table of the three-way merge. The contents are what is to be written.
+/// The table of the three-way merge: the action, and the contents to write.
 fn decide(
+    path: &str,
     base: Option<&RenderedFile>,
     ours: Option<&[u8]>,
     theirs: Option<&RenderedFile>,
@@ -195,39 +197,41 @@ fn decide(
         (Some(_), None, Some(theirs)) if options.force => {
             (Action::Create, Some(theirs.text.clone().into_bytes()))
         }
-        (Some(_), None, Some(_)) => (Action::Keep("you deleted it"), None),
+        (Some(_), None, Some(_)) => (Action::Keep("deleted by you"), None),
         (_, Some(ours), Some(theirs)) if merge::same(ours, &theirs.text) => {
             (Action::Identical, None)
         }
         (_, Some(ours), None) if is_base(ours) => (Action::Delete, None),
-        (_, Some(_), None) => (Action::Keep("you changed it, and opctl would delete it"), None),
+        (_, Some(_), None) => (Action::Keep("edited by you; opctl no longer generates it"), None),
         (_, Some(ours), Some(theirs)) if is_base(ours) => {
             (Action::Update, Some(merge::in_style_of(ours, &theirs.text)))
         }
-        (None, Some(_), Some(theirs)) => conflict(Reason::Exists, theirs, None, options),
+        (None, Some(_), Some(theirs)) => conflict(path, Reason::Exists, theirs, None, options),
         (Some(base), Some(ours), Some(theirs)) => {
             match merge::merge(&base.text, ours, &theirs.text) {
                 Merged::Clean(merged) if merged == ours => (Action::Identical, None),
                 Merged::Clean(merged) => (Action::Merge, Some(merged)),
                 Merged::Conflict(marked) => {
-                    conflict(Reason::Overlap, theirs, Some(marked), options)
+                    conflict(path, Reason::Overlap, theirs, Some(marked), options)
                 }
-                Merged::Binary => conflict(Reason::NoText, theirs, None, options),
+                Merged::Binary => conflict(path, Reason::Binary, theirs, None, options),
             }
         }
     }
 }
 
 fn conflict(
-    why: Reason,
+    path: &str,
+    reason: Reason,
     theirs: &RenderedFile,
     marked: Option<Vec<u8>>,
     options: PlanOptions,
 ) -> (Action, Option<Vec<u8>>) {
     match (theirs.ownership, marked) {
         _ if options.force => (Action::Overwrite, Some(theirs.text.clone().into_bytes())),
-        (Ownership::Derived, _) => (Action::Keep("yours; it is written anew from the code"), None),
+        (Ownership::Derived, _) if path == LOCK => (Action::Keep("kept; cargo updates it"), None),
+        (Ownership::Derived, _) => (Action::Keep("kept; `make manifests` regenerates it"), None),
         (_, Some(marked)) if options.conflicts == Conflicts::Inline => (Action::Mark, Some(marked)),
-        _ => (Action::Conflict(why), None),
+        _ => (Action::Conflict(reason), None),
     }
 }

@@ -1,4 +1,4 @@
-//! A project's folder: open it, plan a change of its model, carry the plan out.
+//! The directory of a project: opens it, plans a change of its model, and applies the plan.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::disk::Disk;
 use super::merge::{self, Merged};
 use super::plan::{Action, Plan, PlanOptions, Step};
 use crate::error::UserError;
-use crate::project::{self, Project};
+use crate::project::{self, Project, invalid_project};
 use crate::render::{Renderer, TemplateSet, Tree};
 
-/// How long a command waits for another one in the same project: a command takes milliseconds.
+/// How long a command waits for another one in the same project. Commands take milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A folder that holds a project or will.
+/// The directory of a project, or of one that is to be created.
 pub struct Workspace {
     disk: Disk,
-    /// What `PROJECT` says, if it is there.
+    /// The contents of `PROJECT`, if it exists.
     current: Option<Current>,
     /// Held until the command ends.
     _lock: Option<File>,
@@ -33,10 +33,10 @@ struct Current {
 }
 
 impl Workspace {
-    /// The folder of a project.
+    /// Opens the directory of a project.
     ///
     /// # Errors
-    /// A [`UserError`] if there is no `PROJECT`, if it is not ours to work on, or if another opctl is at work.
+    /// A [`UserError`] if there is no valid `PROJECT`, or if another opctl command is running.
     pub fn open(directory: &Path) -> Result<Self> {
         let workspace = Self::at(directory)?;
         if workspace.current.is_none() {
@@ -45,15 +45,18 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// A folder that may hold a project or not.
+    /// Opens a directory that may contain a project.
+    ///
+    /// # Errors
+    /// A [`UserError`] if `PROJECT` is invalid, or if another opctl command is running.
     pub fn at(directory: &Path) -> Result<Self> {
         let disk = Disk::new(directory)?;
         let lock = lock(disk.root())?;
         commit::clean_up(&disk, &mut FileSystem)?;
         let current = match disk.read(project::FILE)?.contents {
             Some(bytes) => {
-                let text = String::from_utf8(bytes)
-                    .map_err(|_| UserError::failure("PROJECT is damaged: it is no text"))?;
+                let text =
+                    String::from_utf8(bytes).map_err(|_| invalid_project("not a text file"))?;
                 let project = Project::parse(&text)?;
                 Some(Current { text, project })
             }
@@ -62,12 +65,15 @@ impl Workspace {
         Ok(Self { disk, current, _lock: lock })
     }
 
-    /// The model, if there is one.
+    /// The model of the project, if it exists.
     pub fn project(&self) -> Option<&Project> {
         self.current.as_ref().map(|current| &current.project)
     }
 
-    /// What it takes to make `base` into `new`, where `base` is the model that the files were made from.
+    /// Plans the change from `base`, the model that the files were rendered from, to `new`.
+    ///
+    /// # Errors
+    /// If a model cannot be rendered, or if a file cannot be read.
     pub fn plan(
         &self,
         base: Option<&Project>,
@@ -77,7 +83,10 @@ impl Workspace {
         self.plan_with(base, new, Tree::new(), options)
     }
 
-    /// Like [`Workspace::plan`], with files that neither of the models stands for.
+    /// Like [`Workspace::plan`], with additional files that no model renders.
+    ///
+    /// # Errors
+    /// If a model cannot be rendered, or if a file cannot be read.
     pub fn plan_with(
         &self,
         base: Option<&Project>,
@@ -98,14 +107,15 @@ impl Workspace {
         if project.contents.is_none()
             && let Some(current) = self.current.as_ref().filter(|_| !plan.is_empty())
         {
-            // It is written again, because it is what a commit begins and ends with.
+            // A commit begins and ends with PROJECT, so it is written even if it does not change.
             project.contents = Some(current.text.clone().into_bytes());
         }
         plan.steps.push(project);
         Ok(plan)
     }
 
-    /// `PROJECT` is a function of the model, but its comments are the user's: they stay where they can.
+    /// The step that writes `PROJECT`. The text depends on the model alone, except for the user's comments,
+    /// which stay if they can be merged.
     fn project_step(&self, new: &Project) -> Result<Step> {
         let text = new.to_text()?;
         let (action, contents) = match &self.current {
@@ -118,9 +128,9 @@ impl Workspace {
                     Merged::Clean(merged) => String::from_utf8(merged).ok(),
                     Merged::Conflict(_) | Merged::Binary => None,
                 };
-                let says_the_same =
+                let has_same_model =
                     |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
-                (Action::Update, Some(merged.filter(says_the_same).unwrap_or(text)))
+                (Action::Update, Some(merged.filter(has_same_model).unwrap_or(text)))
             }
         };
         let place = self.disk.read(project::FILE)?.place;
@@ -135,42 +145,42 @@ impl Workspace {
         })
     }
 
-    /// Carries a plan out.
+    /// Applies a plan.
     ///
     /// # Errors
-    /// If a file cannot be written. `PROJECT` is the last one: until then running the command again
-    /// completes it.
-    pub fn carry_out(&self, plan: &Plan) -> Result<()> {
+    /// If a file cannot be written. `PROJECT` is written last: until then, running the command again
+    /// completes the plan.
+    pub fn apply(&self, plan: &Plan) -> Result<()> {
         commit::commit(plan, &mut FileSystem)
     }
 }
 
 fn no_project(directory: &Path) -> UserError {
-    let error = UserError::failure(format!("there is no PROJECT in {}", directory.display()));
+    let error = UserError::failure(format!("no PROJECT file in {}", directory.display()));
     match directory.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file()) {
         Some(parent) => error.with_hint(format!(
-            "run the command at the root of the project: `cd {}`",
+            "run the command in the root directory of the project: `cd {}`",
             parent.display()
         )),
         None => error.with_hint("create a project with `opctl init`"),
     }
 }
 
-/// Keeps other commands out of the folder, and waits for one that is about to be done. A file system
-/// that cannot lock is no reason to stop.
+/// Locks the directory against other commands, after waiting for one that is about to finish. On file
+/// systems without locks, commands run unlocked.
 fn lock(directory: &Path) -> Result<Option<File>> {
     let file =
         File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
-    let begin = Instant::now();
+    let start = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
                 thread::sleep(LOCK_TIMEOUT / 100);
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(UserError::failure("another opctl is at work in this project")
-                    .with_hint("run the command again when it is done")
+                return Err(UserError::failure("another opctl command is running in this project")
+                    .with_hint("run the command again when the other one has finished")
                     .into());
             }
             Err(TryLockError::Error(_)) => return Ok(None),

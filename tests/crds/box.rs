@@ -1,7 +1,7 @@
 // A header
 
-//! Box of `async.example.org/v1`, which somebody else's CRD defines: it is in
-//! tests/crds/boxes.async.example.org.yaml. To write this file anew from a newer one, run
+//! Box of `async.example.org/v1`, an external type. Its CRD is
+//! tests/crds/boxes.async.example.org.yaml. To regenerate this file from a newer CRD, run
 //! `opctl create api --crd FILE --kind Box --version v1 --force`.
 
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ pub enum BoxSpecMode {
     Other,
     #[serde(rename = "v1.2")]
     V12,
-    /// A value that the CRD did not have when this was written.
+    /// A value that the CRD does not list.
     #[serde(untagged)]
     Unknown(String),
 }
@@ -153,7 +153,7 @@ pub struct BoxSpecOpen {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<bool>,
 
-    /// What the CRD does not describe.
+    /// Fields that the CRD does not describe.
     #[serde(flatten)]
     pub unknown_fields: BTreeMap<String, serde_json::Value>,
 }
@@ -172,7 +172,7 @@ pub struct BoxSpecParts {
 pub enum BoxSpecPartsKind {
     Lid,
     Side,
-    /// A value that the CRD did not have when this was written.
+    /// A value that the CRD does not list.
     #[serde(untagged)]
     Other(String),
 }

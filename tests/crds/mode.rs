@@ -1,13 +1,13 @@
 // A header
 
-//! Mode of `tools.example.org/v1`, which somebody else's CRD defines: it is in
-//! tests/crds/modes.tools.example.org.yaml. To write this file anew from a newer one, run
+//! Mode of `tools.example.org/v1`, an external type. Its CRD is
+//! tests/crds/modes.tools.example.org.yaml. To regenerate this file from a newer CRD, run
 //! `opctl create api --crd FILE --kind Mode --version v1 --force`.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// What an object has beside metadata and status. kube calls it the spec.
+/// All fields besides metadata and status, which are the spec for kube.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -34,7 +34,7 @@ pub struct ModeSpec {
 pub enum ModeSpecMode {
     On,
     Off,
-    /// A value that the CRD did not have when this was written.
+    /// A value that the CRD does not list.
     #[serde(untagged)]
     Other(String),
 }

@@ -1,7 +1,7 @@
 // A header
 
-//! Settings of `tools.example.org/v1`, which somebody else's CRD defines: it is in
-//! tests/crds/settings.tools.example.org.yaml. To write this file anew from a newer one, run
+//! Settings of `tools.example.org/v1`, an external type. Its CRD is
+//! tests/crds/settings.tools.example.org.yaml. To regenerate this file from a newer CRD, run
 //! `opctl create api --crd FILE --kind Settings --version v1 --force`.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// What an object has beside metadata and status. kube calls it the spec.
+/// All fields besides metadata and status, which are the spec for kube.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(

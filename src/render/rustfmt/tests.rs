@@ -1,4 +1,4 @@
-//! Against the real rustfmt.
+//! Compares the output with that of rustfmt.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the real rustfmt makes of a source.
+/// The output of rustfmt.
 fn rustfmt(source: &str) -> String {
     let mut child = Command::new("rustfmt")
         .args(["--edition", "2024", "--config-path", "/dev/null"])
@@ -150,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn raw_names_and_numbers() {
+fn raw_names_and_numbers_are_sorted_as_rustfmt_does() {
     let uses = "pub use _1password::*;\npub use a::*;\npub use a_b::*;\npub use ab::*;\npub use r#async::*;\npub use b::*;\npub use v2::*;\npub use v10::*;\n";
     assert_eq!(rustfmt(uses), uses);
     let reversed: Vec<&str> = uses.lines().rev().collect();
@@ -163,7 +163,7 @@ fn raw_names_and_numbers() {
 }
 
 #[test]
-fn what_fits_is_left_alone() {
+fn lines_that_fit_are_left_alone() {
     let source = "use a::{c, b};\n\nfn f(a: A, b: B) -> C {\n    let x = \"\";\n}";
     assert_eq!(tidy(source), source);
 }

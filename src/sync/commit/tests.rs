@@ -1,4 +1,4 @@
-//! A commit that stops after any of its operations.
+//! Tests of commits that stop after any of their operations.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use super::*;
 use crate::project::{ApiRequest, Gvk, Project, Settings};
 use crate::sync::{Conflicts, PlanOptions, Workspace};
 
-/// Fails for good after some operations, as a process does that is killed, or just once.
-struct Mortal {
-    left: usize,
+/// A writer that fails after some operations: forever, like a killed process, or once.
+struct FailingWriter {
+    remaining: usize,
     once: bool,
-    tired: bool,
+    has_failed: bool,
 }
 
-impl Mortal {
-    fn new(left: usize, once: bool) -> Self {
-        Self { left, once, tired: false }
+impl FailingWriter {
+    fn new(remaining: usize, once: bool) -> Self {
+        Self { remaining, once, has_failed: false }
     }
 
-    fn act(&mut self, effect: impl FnOnce(&mut FileSystem) -> io::Result<()>) -> io::Result<()> {
-        if self.left == 0 && !(self.once && self.tired) {
-            self.tired = true;
+    fn run(&mut self, effect: impl FnOnce(&mut FileSystem) -> io::Result<()>) -> io::Result<()> {
+        if self.remaining == 0 && !(self.once && self.has_failed) {
+            self.has_failed = true;
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
-        self.left = self.left.saturating_sub(1);
+        self.remaining = self.remaining.saturating_sub(1);
         effect(&mut FileSystem)
     }
 }
 
-impl Writer for Mortal {
+impl Writer for FailingWriter {
     fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
-        self.act(|disk| disk.create_directory(directory))
+        self.run(|disk| disk.create_directory(directory))
     }
     fn write(
         &mut self,
@@ -41,20 +41,20 @@ impl Writer for Mortal {
         contents: &[u8],
         executable: bool,
     ) -> io::Result<()> {
-        // A kill in the middle of a write leaves half of it.
-        if self.left == 0 && !self.once {
+        // A kill in the middle of a write leaves half of the file.
+        if self.remaining == 0 && !self.once {
             FileSystem.write(file, place, &contents[..contents.len() / 2], executable)?;
         }
-        self.act(|disk| disk.write(file, place, contents, executable))
+        self.run(|disk| disk.write(file, place, contents, executable))
     }
     fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()> {
-        self.act(|disk| disk.rename(file, place))
+        self.run(|disk| disk.rename(file, place))
     }
     fn remove(&mut self, file: &Path) -> io::Result<()> {
-        self.act(|disk| disk.remove(file))
+        self.run(|disk| disk.remove(file))
     }
     fn remove_directory(&mut self, directory: &Path) -> io::Result<()> {
-        self.act(|disk| disk.remove_directory(directory))
+        self.run(|disk| disk.remove_directory(directory))
     }
 }
 
@@ -64,15 +64,16 @@ fn tree(directory: &Path) -> Tree {
     let mut tree = Tree::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => tree.extend(tree_of_directory(&path)),
-            false => _ = tree.insert(path.clone(), fs::read(path).unwrap()),
+        if path.is_dir() {
+            tree.extend(tree_of_directory(&path));
+        } else {
+            tree.insert(path.clone(), fs::read(path).unwrap());
         }
     }
     tree
 }
 
-/// With a line for the folder itself, so that an empty one shows.
+/// With an entry for the directory itself, so that empty ones count.
 fn tree_of_directory(directory: &Path) -> Tree {
     let mut tree = tree(directory);
     tree.insert(directory.to_owned(), Vec::new());
@@ -97,12 +98,11 @@ fn copy(directory: &Path) -> TempDir {
     fn fill(from: &Path, to: &Path) {
         for entry in fs::read_dir(from).unwrap() {
             let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-            match from.is_dir() {
-                true => {
-                    fs::create_dir(&to).unwrap();
-                    fill(&from, &to);
-                }
-                false => _ = fs::copy(from, to).unwrap(),
+            if from.is_dir() {
+                fs::create_dir(&to).unwrap();
+                fill(&from, &to);
+            } else {
+                fs::copy(from, to).unwrap();
             }
         }
     }
@@ -111,7 +111,7 @@ fn copy(directory: &Path) -> TempDir {
     copy
 }
 
-/// One of the commands, as far as its effects go. A command that finds its work done does nothing.
+/// The effects of a command. A command that is already done does nothing.
 #[derive(Clone, Copy, Debug)]
 enum Command {
     Init,
@@ -130,7 +130,7 @@ fn with_api(project: &Project) -> Option<Project> {
 }
 
 impl Command {
-    /// A folder in the state that the command begins with, with a user's edits in it.
+    /// Prepares the state before the command, with edits of a user.
     fn prepare(self, directory: &Path) {
         fs::write(directory.join("notes.txt"), "mine\n").unwrap();
         if matches!(self, Self::Init) {
@@ -169,17 +169,17 @@ const COMMANDS: [Command; 4] =
     [Command::Init, Command::CreateApi, Command::DeleteApi, Command::InlineConflict];
 
 #[test]
-fn a_kill_at_any_moment_is_healed_by_running_the_command_again() {
+fn killed_command_is_completed_by_the_second_run() {
     for command in COMMANDS {
         let start = tempfile::tempdir().unwrap();
         command.prepare(start.path());
-        let undisturbed = copy(start.path());
-        command.run(undisturbed.path(), &mut FileSystem).unwrap();
-        let expected = relative(undisturbed.path());
+        let completed = copy(start.path());
+        command.run(completed.path(), &mut FileSystem).unwrap();
+        let expected = relative(completed.path());
 
         for steps in 0.. {
             let directory = copy(start.path());
-            let killed = command.run(directory.path(), &mut Mortal::new(steps, false));
+            let killed = command.run(directory.path(), &mut FailingWriter::new(steps, false));
             command.run(directory.path(), &mut FileSystem).unwrap();
             assert_same(
                 &relative(directory.path()),
@@ -195,14 +195,15 @@ fn a_kill_at_any_moment_is_healed_by_running_the_command_again() {
 }
 
 #[test]
-fn what_cannot_be_written_changes_nothing_or_is_completed_by_the_second_run() {
+fn failed_write_changes_nothing_or_is_completed_by_the_second_run() {
     for command in COMMANDS {
         let start = tempfile::tempdir().unwrap();
         command.prepare(start.path());
         let before = relative(start.path());
         for steps in 0.. {
             let directory = copy(start.path());
-            let Err(error) = command.run(directory.path(), &mut Mortal::new(steps, true)) else {
+            let Err(error) = command.run(directory.path(), &mut FailingWriter::new(steps, true))
+            else {
                 break;
             };
             let message = format!("{error:#}");

@@ -1,8 +1,8 @@
 // Copyright The my-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//! Certificate of `cert.example.org/v1`, which somebody else's CRD defines: it is in
-//! tests/crds/certificates.cert.example.org.yaml. To write this file anew from a newer one, run
+//! Certificate of `cert.example.org/v1`, an external type. Its CRD is
+//! tests/crds/certificates.cert.example.org.yaml. To regenerate this file from a newer CRD, run
 //! `opctl create api --crd FILE --kind Certificate --version v1 --force`.
 
 use kube::CustomResource;
