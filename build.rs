@@ -1,4 +1,4 @@
-//! `include_dir!` does not see a template that is new: cargo has to be told to look.
+//! Rebuilds when a template is added, which `include_dir!` does not detect.
 
 fn main() {
     println!("cargo::rerun-if-changed=templates");

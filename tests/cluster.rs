@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
 
-/// Clusters in a state folder of their own, that end with the test.
+/// A state directory of its own, whose clusters are stopped at the end of the test.
 struct Sandbox(TempDir);
 
 impl Sandbox {
@@ -63,7 +63,7 @@ impl Sandbox {
         self.0.path().join("users-kubeconfig")
     }
 
-    /// The processes whose command line names the state folder.
+    /// The processes whose command line contains the state directory.
     fn processes(&self) -> Vec<(u32, String)> {
         let state = self.state().display().to_string();
         let process = |entry: fs::DirEntry| {
@@ -233,8 +233,8 @@ fn run_passes_codes_and_signals_on_and_stops_what_it_started() {
     );
     let mut first = sandbox.spawn(&["run", name[0], name[1], "--", "sh", "-c", &shell]);
     eventually("the command", || ready.exists());
-    let told = fs::read_to_string(&ready).unwrap();
-    let (cluster, kubeconfig) = told.trim().split_once(' ').unwrap();
+    let output = fs::read_to_string(&ready).unwrap();
+    let (cluster, kubeconfig) = output.trim().split_once(' ').unwrap();
     assert_eq!(cluster, "test");
     assert!(Path::new(kubeconfig).is_file());
 
@@ -265,9 +265,9 @@ fn run_passes_codes_and_signals_on_and_stops_what_it_started() {
 fn children(parent: u32) -> Vec<String> {
     let command = |entry: fs::DirEntry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        let of: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+        let parent_of_process: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
         let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
-        (of == parent).then_some(line.replace('\0', " "))
+        (parent_of_process == parent).then_some(line.replace('\0', " "))
     };
     fs::read_dir("/proc").unwrap().flatten().filter_map(command).collect()
 }
@@ -287,7 +287,7 @@ fn what_a_killed_opctl_left_is_cleared() {
     sandbox.ok(&["stop"]);
     assert!(!runs("/kwok/clusters/opctl/bin/") && !runs("kwokctl create"));
 
-    // Told to end in the middle of a start: nothing is left.
+    // Interrupted during a start: nothing is left.
     let mut start = sandbox.spawn(&["start"]);
     eventually("etcd", || runs("/bin/etcd --name"));
     send(&start, "-INT");

@@ -84,7 +84,7 @@ impl Project {
         fs::write(self.directory.path().join(path), lines.join("\n") + "\n").unwrap();
     }
 
-    /// What config/default makes, by kind and name.
+    /// The objects of config/default, by kind and name.
     fn objects(&self) -> BTreeSet<String> {
         let mut kubectl = Command::new("kubectl");
         kubectl.current_dir(self.directory.path()).args(["kustomize", "config/default"]);
@@ -123,7 +123,7 @@ impl Cluster {
         command
     }
 
-    /// Runs a command in the project's folder, on the cluster.
+    /// Runs a command in the directory of the project, with the cluster.
     fn run(&self, project: &Project, command: &[&str]) -> Command {
         let mut run = self.opctl(project.directory.path());
         run.args(["run", "--no-start", "--"]).args(command);

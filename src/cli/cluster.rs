@@ -18,11 +18,11 @@ use crate::ui::Ui;
 #[command(
     long_about = "Run a real control plane on this machine, without Docker.\n\n\
         etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as processes that \
-        listen on loopback only. kwok plays the nodes: pods become Running though no container \
-        runs. Your kubeconfig is never touched.\n\n\
-        The programs are looked for in the directory OPCTL_CLUSTER_ASSETS, in opctl's cache and on \
-        PATH. What is missing is built with Go, once, in about 6 minutes; without Go, kwokctl \
-        downloads it.",
+        listen on loopback only. kwok simulates the nodes: pods become Running, but no container \
+        runs. Your kubeconfig is never changed.\n\n\
+        opctl looks for the programs in the directory OPCTL_CLUSTER_ASSETS, in its cache and on \
+        PATH. It builds missing ones with Go, once, in about 6 minutes; without Go, kwokctl \
+        downloads them.",
     after_help = "Examples:\n  \
         opctl cluster run -- kubectl get nodes\n  \
         opctl cluster start\n  \
@@ -35,7 +35,7 @@ pub(super) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
-    /// Start the cluster, unless it runs already, and print its kubeconfig's path
+    /// Start the cluster if it is not running, and print the path of its kubeconfig
     #[command(after_help = "Examples:\n  \
         opctl cluster start\n  \
         export KUBECONFIG=$(opctl cluster start --name second --nodes 3)")]
@@ -45,27 +45,28 @@ enum ClusterCommand {
         #[command(flatten)]
         nodes: Nodes,
     },
-    /// Stop the cluster and remove its data
+    /// Stop the cluster and delete its data
     #[command(after_help = "Examples:\n  opctl cluster stop\n  opctl cluster stop --name second")]
     Stop {
         #[command(flatten)]
         name: Name,
     },
-    /// Say whether the cluster runs, and where; the exit code is 1 when it does not
+    /// Print the status of the cluster; the exit code is 1 if it is not running
     #[command(after_help = "Examples:\n  opctl cluster status\n  opctl cluster status -o json")]
     Status {
         #[command(flatten)]
         name: Name,
-        /// The format of the output
+        /// Output format
         #[arg(short, long, value_enum, default_value_t = Format::Text)]
         output: Format,
     },
-    /// Run a command on the cluster, which is started for it if need be
+    /// Run a command on the cluster, and start the cluster if it is not running
     #[command(
-        long_about = "Run a command on the cluster, which is started for it if need be.\n\n\
+        long_about = "Run a command on the cluster, and start the cluster if it is not running.\n\n\
             KUBECONFIG, OPCTL_CLUSTER (the name) and OPCTL_AUDIT_LOG (the API server's audit log) \
-            are set for the command. Its exit code is passed on, 128 + n when signal n killed it. \
-            A cluster that was started for a command is stopped when the last command on it ends.",
+            are set for the command. opctl exits with the exit code of the command, or with 128 + n if \
+            signal n killed it. A cluster that was started for a command is stopped when the last \
+            command on it ends.",
         after_help = "Examples:\n  \
             opctl cluster run -- kubectl get nodes\n  \
             opctl cluster run --name test -- cargo test\n  \
@@ -76,14 +77,14 @@ enum ClusterCommand {
         name: Name,
         #[command(flatten)]
         nodes: Nodes,
-        /// Fail when the cluster is not running
+        /// Fail if the cluster is not running
         #[arg(long)]
         no_start: bool,
-        /// The command and its arguments
+        /// Command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
-    /// Print the log of a component, or where each log is
+    /// Print the log of a component, or the paths of all logs
     #[command(after_help = "Examples:\n  \
         opctl cluster logs\n  \
         opctl cluster logs apiserver\n  \
@@ -91,10 +92,10 @@ enum ClusterCommand {
     Logs {
         #[command(flatten)]
         name: Name,
-        /// Print what is added, until the cluster is stopped
+        /// Follow the log until the cluster is stopped
         #[arg(short, long, requires = "component")]
         follow: bool,
-        /// The component; without it the path of each log is printed
+        /// Component to print the log of [default: print the paths of all logs]
         #[arg(value_enum)]
         component: Option<ComponentLog>,
     },
@@ -102,27 +103,27 @@ enum ClusterCommand {
 
 #[derive(Debug, Args)]
 struct Name {
-    /// The cluster; several can run at the same time
+    /// Name of the cluster; several clusters can run at the same time
     #[arg(long, default_value = DEFAULT_NAME)]
     name: String,
 }
 
 #[derive(Debug, Args)]
 struct Nodes {
-    /// The nodes of a cluster that is started; each has room for 110 pods
+    /// Number of nodes of a new cluster; each node can run 110 pods
     #[arg(long, default_value_t = DEFAULT_NODES, value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     Text,
-    /// For programs
+    /// JSON
     Json,
 }
 
-/// Runs the command. An interruption is no error to explain: it only has an exit code.
+/// Runs the command. An interruption is reported only by the exit code and a note.
 pub(super) fn run(args: ClusterArgs, ui: Ui) -> Result<ExitCode> {
     run_command(args.command, ui).or_else(|error| match error.downcast_ref::<Interrupted>() {
         Some(interrupted) => {
@@ -145,8 +146,8 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
         }
         ClusterCommand::Stop { name } => {
             let cluster = Cluster::named(&name.name)?;
-            let was = if cluster.stop(ui)? { "" } else { ", which was not running" };
-            ui.status("Stopped", format!("cluster `{}`{was}", cluster.name()));
+            let state = if cluster.stop(ui)? { "" } else { ", which was not running" };
+            ui.status("Stopped", format!("cluster `{}`{state}", cluster.name()));
             Ok(ExitCode::SUCCESS)
         }
         ClusterCommand::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
@@ -168,21 +169,21 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
 
 fn list_logs(cluster: &Cluster, ui: Ui) {
     for log in ComponentLog::value_variants() {
-        let value = log.to_possible_value();
-        let name = value.as_ref().map(|value| value.get_name()).unwrap_or_default();
-        ui.data(format!("{name:<9} {}", cluster.log_file(*log).display()));
+        if let Some(value) = log.to_possible_value() {
+            ui.data(format!("{:<9} {}", value.get_name(), cluster.log_file(*log).display()));
+        }
     }
 }
 
 fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
     let state = cluster.state();
-    // Asked after the state: it is what explains a cluster that does not run.
+    // Checked last, because it only explains why the cluster is not running.
     let changing = !matches!(state, ClusterState::Running(_)) && cluster.is_changing()?;
     let reason = match &state {
         ClusterState::Running(_) => None,
-        _ if changing => Some("another opctl starts or stops it".to_owned()),
-        ClusterState::Broken(why) => Some(why.clone()),
-        ClusterState::Stopped => Some("it was not started".to_owned()),
+        _ if changing => Some("another opctl command is starting or stopping it".to_owned()),
+        ClusterState::Broken(reason) => Some(reason.clone()),
+        ClusterState::Stopped => Some("not started".to_owned()),
     };
     match output {
         Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?)),
@@ -192,7 +193,7 @@ fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !changing {
-        ui.note(format!("hint: {}", cluster.start_hint()));
+        ui.hint(&cluster.start_hint());
     }
     Ok(ExitCode::FAILURE)
 }
@@ -221,7 +222,7 @@ fn as_text(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> Str
     format!(
         "name        {}\nrunning     yes, until {until}\nserver      {}\nkubeconfig  {}\n\
          audit log   {}\nversions    Kubernetes {}, etcd {}, kwok {}\n\
-         nodes       {}, played by kwok: pods become Running though no container runs",
+         nodes       {}, simulated by kwok: pods become Running, but no container runs",
         cluster.name(),
         record.server,
         record.kubeconfig.display(),

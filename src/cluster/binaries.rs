@@ -1,4 +1,4 @@
-//! The programs of the control plane, and where they are looked for.
+//! The programs of the control plane, and the directories that are searched for them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,13 +14,13 @@ use super::signals::Signals;
 use crate::error::UserError;
 use crate::ui::Ui;
 
-/// The variable that names a folder with programs of the user's own.
+/// The environment variable that names a directory with the programs.
 pub const ASSETS: &str = "OPCTL_CLUSTER_ASSETS";
 
-/// The oldest etcd releases, by minor version, with which the API server's streaming lists work.
+/// The oldest etcd releases, by minor version, that support the API server's streaming lists.
 const OLDEST_ETCD: [Version; 2] = [Version::new(3, 4, 31), Version::new(3, 5, 13)];
 
-/// One program of the control plane. The order is the one in which they are built.
+/// A program of the control plane, in the order in which they are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// The API server.
@@ -31,11 +31,11 @@ pub enum Tool {
     Scheduler,
     /// The store.
     Etcd,
-    /// Plays the nodes.
+    /// Simulates the nodes.
     Kwok,
-    /// Lays out the cluster and starts its processes.
+    /// Creates the cluster and starts its processes.
     Kwokctl,
-    /// The probes, and the user's own client.
+    /// The client of the probes and of the user.
     Kubectl,
 }
 
@@ -51,7 +51,7 @@ impl Tool {
         Tool::Kubectl,
     ];
 
-    /// The name of the program's file.
+    /// The file name of the program.
     pub fn file(self) -> &'static str {
         match self {
             Tool::ApiServer => "kube-apiserver",
@@ -65,23 +65,23 @@ impl Tool {
     }
 }
 
-/// Where each program is. A program that is not here is fetched by kwokctl.
+/// The paths of the programs. kwokctl downloads those that are missing.
 #[derive(Debug, Default)]
 pub struct Binaries(BTreeMap<Tool, PathBuf>);
 
 impl Binaries {
-    /// The program's path.
+    /// The path of a program, if it was found.
     pub fn get(&self, tool: Tool) -> Option<&Path> {
         self.0.get(&tool).map(PathBuf::as_path)
     }
 
-    /// The programs that were found nowhere.
+    /// The programs that were not found.
     pub fn missing(&self) -> Vec<Tool> {
         Tool::ALL.into_iter().filter(|tool| !self.0.contains_key(tool)).collect()
     }
 
-    /// Looks into the folders in their order.
-    pub fn look(directories: &[PathBuf]) -> Self {
+    /// Searches the directories in their order.
+    pub fn search(directories: &[PathBuf]) -> Self {
         let find = |tool: Tool| {
             let mut candidates = directories.iter().map(|directory| directory.join(tool.file()));
             candidates.find(|file| usable(tool, file)).map(|file| (tool, file))
@@ -90,21 +90,21 @@ impl Binaries {
     }
 }
 
-/// Finds every program; builds what is missing, or leaves it to kwokctl where there is no Go.
+/// Finds all programs. Missing ones are built with Go or, without Go, left to kwokctl.
 ///
 /// # Errors
-/// A [`UserError`] that lists what is missing when there is neither Go nor kwokctl; a failed build.
+/// A [`UserError`] that lists the missing programs if there is neither Go nor kwokctl, or if a build fails.
 pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
     let assets = env::var_os(ASSETS).filter(|directory| !directory.is_empty()).map(PathBuf::from);
     if let Some(directory) = assets.as_ref().filter(|directory| !directory.is_dir()) {
-        let what = format!("{ASSETS} is `{}`, which is not a folder", directory.display());
+        let what = format!("{ASSETS} is `{}`, which is not a directory", directory.display());
         return Err(UserError::failure(what).into());
     }
     let cache = build::directory()?;
     let mut directories: Vec<PathBuf> = assets.into_iter().chain([cache]).collect();
     directories.extend(path_directories());
 
-    let found = Binaries::look(&directories);
+    let found = Binaries::search(&directories);
     let missing = found.missing();
     if missing.is_empty() {
         return Ok(found);
@@ -112,32 +112,35 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
     match build::go(signals)? {
         Ok(go) => {
             build::build(ui, signals, &go, &missing)?;
-            Ok(Binaries::look(&directories))
+            Ok(Binaries::search(&directories))
         }
         Err(_) if found.get(Tool::Kwokctl).is_some() => {
-            ui.status("Fetching", format!("{} with kwokctl, which may take minutes", names(&missing)));
+            ui.status(
+                "Fetching",
+                format!("{} with kwokctl, which can take minutes", names(&missing)),
+            );
             Ok(found)
         }
         Err(no_go) => Err(UserError::failure(format!(
-            "the control plane needs programs that are not here: {}; and they cannot be built: {no_go}",
+            "missing programs of the control plane: {}; cannot build them: {no_go}",
             names(&missing)
         ))
         .with_hint(format!(
             "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or install \
-             kwokctl (it downloads the others), or set {ASSETS} to a directory that holds them",
+             kwokctl (it downloads the others), or set {ASSETS} to a directory that contains them",
             build::go_version()
         ))
         .into()),
     }
 }
 
-/// The folders of `PATH`. Relative ones are left out: what they mean depends on where one stands.
+/// The absolute directories of `PATH`. Relative ones depend on the current directory and are ignored.
 pub fn path_directories() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).filter(|directory| directory.is_absolute()).collect()
 }
 
-/// The names of the tools, for a sentence.
+/// The names of tools, separated by commas.
 fn names(tools: &[Tool]) -> String {
     tools.iter().map(|tool| tool.file()).collect::<Vec<_>>().join(", ")
 }
@@ -145,7 +148,7 @@ fn names(tools: &[Tool]) -> String {
 fn usable(tool: Tool, file: &Path) -> bool {
     let executable =
         file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-    // A distribution's etcd is often too old, and the API server then hangs without a word.
+    // The etcd of a distribution is often too old, and the API server then hangs silently.
     executable && (tool != Tool::Etcd || etcd_is_recent(file))
 }
 
@@ -175,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_folder_wins_and_gaps_are_filled_from_the_next() {
+    fn first_directory_with_a_program_wins() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         install(first.path(), "kwok", "");
         install(second.path(), "kwok", "");
         install(second.path(), "kubectl", "");
 
-        let found = Binaries::look(&[first.path().to_owned(), second.path().to_owned()]);
+        let found = Binaries::search(&[first.path().to_owned(), second.path().to_owned()]);
 
         assert_eq!(found.get(Tool::Kwok), Some(first.path().join("kwok").as_path()));
         assert_eq!(found.get(Tool::Kubectl), Some(second.path().join("kubectl").as_path()));
@@ -189,27 +192,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_executed_is_not_found() {
+    fn file_that_is_not_executable_is_not_found() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("kwok"), "").unwrap();
         fs::create_dir(directory.path().join("kubectl")).unwrap();
 
-        assert_eq!(Binaries::look(&[directory.path().to_owned()]).missing(), Tool::ALL);
+        assert_eq!(Binaries::search(&[directory.path().to_owned()]).missing(), Tool::ALL);
     }
 
     #[test]
-    fn an_etcd_that_cannot_stream_lists_is_passed_over() {
+    fn etcd_without_streaming_lists_is_skipped() {
         let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         install(old.path(), "etcd", "#!/bin/sh\necho etcd Version: 3.4.23\n");
         install(new.path(), "etcd", "#!/bin/sh\necho etcd Version: 3.6.16\n");
 
-        let found = Binaries::look(&[old.path().to_owned(), new.path().to_owned()]);
+        let found = Binaries::search(&[old.path().to_owned(), new.path().to_owned()]);
 
         assert_eq!(found.get(Tool::Etcd), Some(new.path().join("etcd").as_path()));
     }
 
     #[test]
-    fn the_oldest_etcd_depends_on_its_minor_version() {
+    fn oldest_etcd_depends_on_its_minor_version() {
         let accepted = |text: &str| streams_lists(Version::parse(text).unwrap());
         assert!(!accepted("3.3.27") && !accepted("3.4.30") && !accepted("3.5.12"));
         assert!(accepted("3.4.31") && accepted("3.5.13") && accepted("3.6.0") && accepted("4.0.0"));

@@ -1,6 +1,6 @@
-//! Builds the programs of the control plane with the user's own Go.
+//! Builds the programs of the control plane with the user's Go.
 //!
-//! One `go.mod` and `go.sum` pin every module, so that the Go tool verifies what it downloads.
+//! A `go.mod` and a `go.sum` pin every module, so that the Go tool verifies its downloads.
 
 use std::env::consts::{ARCH, OS};
 use std::fs;
@@ -19,7 +19,7 @@ use super::{directories, duration, process};
 use crate::error::UserError;
 use crate::ui::Ui;
 
-/// The files of the Go module, by their path in it.
+/// The files of the Go module, by path.
 const MODULE: [(&str, &str); 4] = [
     ("go.mod", include_str!("gomod/go.mod")),
     ("go.sum", include_str!("gomod/go.sum")),
@@ -36,45 +36,45 @@ pub fn kubernetes_version() -> &'static str {
     pinned(KUBERNETES)
 }
 
-/// The oldest Go that builds the module.
+/// The oldest version of Go that builds the module.
 pub fn go_version() -> &'static str {
     pinned("go")
 }
 
-/// What `go.mod` says after a word at the start of a line.
+/// The version that follows a word at the start of a line of `go.mod`.
 fn pinned(word: &str) -> &'static str {
     let after = |line: &'static str| line.trim_start().strip_prefix(word)?.strip_prefix(' ');
     let version = MODULE[0].1.lines().find_map(after).unwrap_or_default();
     version.split_whitespace().next().unwrap_or_default()
 }
 
-/// The folder of the pinned versions in the cache. It need not exist yet.
+/// The directory of the pinned versions in the cache, which may not exist yet.
 fn home() -> Result<PathBuf> {
     let versions =
         format!("kubernetes-{}-etcd-{}-kwok-{}", pinned(KUBERNETES), pinned(ETCD), pinned(KWOK));
     Ok(directories::cache()?.join("cluster").join(format!("{versions}-{OS}-{ARCH}")))
 }
 
-/// The folder of the built programs. It need not exist yet.
+/// The directory of the built programs, which may not exist yet.
 ///
 /// # Errors
-/// When there is no home directory.
+/// If there is no home directory.
 pub fn directory() -> Result<PathBuf> {
     Ok(home()?.join("bin"))
 }
 
-/// Where kwokctl keeps what it downloads: not in a cluster's folder, which goes with the cluster.
+/// The directory for the downloads of kwokctl, which outlives the clusters.
 ///
 /// # Errors
-/// When there is no home directory.
+/// If there is no home directory.
 pub fn downloads() -> Result<PathBuf> {
     Ok(home()?.join("downloads"))
 }
 
-/// A Go that can build the module, or the reason why there is none.
+/// The path of a Go that can build the module, or the reason why there is none.
 ///
 /// # Errors
-/// When the module cannot be written, and when opctl was interrupted.
+/// If the module cannot be written, or if opctl was interrupted.
 pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
     let go = path_directories()
         .into_iter()
@@ -83,10 +83,10 @@ pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
     let Some(go) = go else {
         return Ok(Err("Go is not installed".to_owned()));
     };
-    // In the module's folder an older Go fetches the one that go.mod asks for, if it may.
+    // In the directory of the module, an older Go downloads the version that go.mod requires, if allowed.
     let mut version = Command::new(&go);
     version.arg("version").current_dir(write_module()?);
-    match exec::run(own_settings(version), || signals.check()) {
+    match exec::run(pin_settings(version), || signals.check()) {
         Ok(outcome) if outcome.status.success() => Ok(Ok(go)),
         Ok(outcome) => Ok(Err(tail(&outcome.output, 1))),
         Err(error) if error.is::<Interrupted>() => Err(error),
@@ -94,29 +94,29 @@ pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
     }
 }
 
-/// Builds the tools into the cache, unless another opctl did so while this one waited for it.
+/// Builds the tools into the cache, unless another opctl did so while this one waited for the lock.
 ///
 /// # Errors
-/// A [`UserError`] with the Go tool's own words when a build fails.
+/// A [`UserError`] with the output of the Go tool if a build fails.
 pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()> {
     let module = write_module()?;
     let bin = directories::create(&directory()?)?;
     let _lock = lock(ui, signals, &home()?.join("lock"))?;
-    remove_remains(&bin)?;
+    remove_leftovers(&bin)?;
 
     let tools: Vec<Tool> =
         tools.iter().copied().filter(|tool| !bin.join(tool.file()).exists()).collect();
     for (done, tool) in tools.iter().enumerate() {
-        let place = format!("{} of {}, about {}", done + 1, tools.len(), estimate(*tool));
-        ui.status("Building", format!("{} ({place})", tool.file()));
-        let begin = Instant::now();
+        let progress = format!("{} of {}, about {}", done + 1, tools.len(), estimate(*tool));
+        ui.status("Building", format!("{} ({progress})", tool.file()));
+        let start = Instant::now();
         build_one(signals, go, &module, &bin, *tool)?;
-        ui.status("Built", format!("{} in {}", tool.file(), duration(begin.elapsed())));
+        ui.status("Built", format!("{} in {}", tool.file(), duration(start.elapsed())));
     }
     Ok(())
 }
 
-/// Builds into a file beside the target, so that a program is there as a whole or not at all.
+/// Builds into a temporary file beside the target, so that the cache never contains an incomplete program.
 fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool) -> Result<()> {
     let part = bin.join(format!(".{}.{}", tool.file(), std::process::id()));
     let part = TempPath::try_from_path(part)?;
@@ -126,10 +126,10 @@ fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool
         .args(["build", "-mod=readonly", "-trimpath", "-ldflags", &ldflags(), "-o"])
         .arg(&part)
         .arg(package(tool));
-    let outcome = exec::run(own_settings(command), || signals.check())?;
+    let outcome = exec::run(pin_settings(command), || signals.check())?;
     if !outcome.status.success() {
-        let what = format!("building {} failed:\n{}", tool.file(), tail(&outcome.output, 30));
-        return Err(UserError::failure(what)
+        let message = format!("building {} failed:\n{}", tool.file(), tail(&outcome.output, 30));
+        return Err(UserError::failure(message)
             .with_hint("the Go tool needs a module proxy (`go env GOPROXY`) and about 6 GB of disk")
             .into());
     }
@@ -137,29 +137,29 @@ fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool
     part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))
 }
 
-/// Go settings of the user's that would build something else: for another system, with C, or in a
-/// workspace that this module is no part of. The proxy and the checksum database stay the user's.
-fn own_settings(mut command: Command) -> Command {
+/// Overrides settings of the user that would change the build: for another platform, with C, or in another
+/// workspace. The user's proxy and checksum database stay in effect.
+fn pin_settings(mut command: Command) -> Command {
     command.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOFLAGS", "");
     command.env_remove("GOOS").env_remove("GOARCH").env_remove("GOEXPERIMENT");
     command
 }
 
-/// Waits until no other opctl builds.
+/// Waits until no other opctl is building.
 fn lock(ui: Ui, signals: &Signals, path: &Path) -> Result<Lock> {
-    let mut told = false;
+    let mut is_reported = false;
     Lock::exclusive(path, || {
-        if !told {
-            ui.status("Waiting", "for another opctl that builds the control plane");
-            told = true;
+        if !is_reported {
+            ui.status("Waiting", "for another opctl to build the control plane");
+            is_reported = true;
         }
         signals.check()
     })
 }
 
-/// What a killed opctl left: a build that goes on, and half a program. The lock is held, so neither
-/// belongs to an opctl that lives.
-fn remove_remains(bin: &Path) -> Result<()> {
+/// Removes what a killed opctl left behind: a running build, and incomplete programs. The caller holds the
+/// lock, so neither belongs to a running opctl.
+fn remove_leftovers(bin: &Path) -> Result<()> {
     process::end_builds(bin)?;
     for entry in fs::read_dir(bin)? {
         let entry = entry?;
@@ -170,7 +170,7 @@ fn remove_remains(bin: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the module into the cache; each file appears whole, because another build may read it.
+/// Writes the module into the cache. Each file is replaced atomically, because another build may read it.
 fn write_module() -> Result<PathBuf> {
     let directory = directories::create(&home()?.join("module"))?;
     for (name, text) in MODULE {
@@ -186,7 +186,7 @@ fn write_module() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The package path of a tool. Only etcd's `main` is our own: its module has it in another one.
+/// The package path of a tool. etcd has a `main` of opctl, because its own is in another module.
 fn package(tool: Tool) -> String {
     match tool {
         Tool::Etcd => "./etcd".to_owned(),
@@ -195,7 +195,8 @@ fn package(tool: Tool) -> String {
     }
 }
 
-/// Without the versions `kubectl version` fails and kwok asks for an image that does not exist.
+/// The linker flags that set the versions, without which `kubectl version` fails and kwok requests an image
+/// that does not exist.
 fn ldflags() -> String {
     let kubernetes = pinned(KUBERNETES);
     let mut numbers = kubernetes.trim_start_matches('v').split('.');
@@ -208,7 +209,7 @@ fn ldflags() -> String {
     )
 }
 
-/// How long the first build of a tool takes, measured on two cores, in the order of [`Tool::ALL`].
+/// The duration of the first build of a tool in the order of [`Tool::ALL`], measured on two cores.
 fn estimate(tool: Tool) -> &'static str {
     match tool {
         Tool::ApiServer => "3 minutes",
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_are_those_of_go_mod() {
+    fn versions_are_read_from_go_mod() {
         assert_eq!(pinned(KUBERNETES), "v1.36.3");
         assert_eq!(pinned(ETCD), "v3.6.16");
         assert_eq!(pinned(KWOK), "v0.8.0");
@@ -230,19 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_carry_the_versions() {
+    fn linker_flags_set_the_versions() {
         let flags = ldflags();
         assert!(flags.contains("gitVersion=v1.36.3") && flags.contains("gitMinor=36"));
         assert!(flags.ends_with("consts.Version=v0.8.0"));
     }
 
     #[test]
-    fn remains_of_a_killed_build_go_and_programs_stay() {
+    fn leftovers_of_a_killed_build_are_removed_and_programs_stay() {
         let bin = tempfile::tempdir().unwrap();
         fs::write(bin.path().join(".etcd.1"), "half").unwrap();
         fs::write(bin.path().join("etcd"), "whole").unwrap();
 
-        remove_remains(bin.path()).unwrap();
+        remove_leftovers(bin.path()).unwrap();
 
         let left: Vec<_> =
             fs::read_dir(bin.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

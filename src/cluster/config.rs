@@ -1,4 +1,4 @@
-//! What kwokctl and the API server are told.
+//! The configuration of kwokctl and of the API server.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,8 +12,8 @@ use super::binaries::{Binaries, Tool};
 use super::build;
 use crate::error::UserError;
 
-/// Below the ports that systems give to outgoing connections, so that none of those takes one
-/// between the choice and the start.
+/// The range of the ports. It is below those of outgoing connections, which therefore cannot take a port
+/// between its choice and the start.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// The port of each component.
@@ -28,24 +28,26 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Six ports that nobody listens on. kwokctl's own choice is always the same one, and a port
-    /// that is taken shows only in a log.
+    /// Six free ports. kwokctl would always choose the same ones, and report a port that is taken only in a
+    /// log.
     ///
     /// # Errors
-    /// A [`UserError`] when there are not six.
+    /// A [`UserError`] if there are fewer than six.
     pub fn free() -> Result<Self> {
         let count = PORTS.end - PORTS.start;
         let random = RandomState::new().hash_one(std::process::id());
         let first = u16::try_from(random % u64::from(count)).unwrap_or_default();
         let candidates = (0..count).map(|i| PORTS.start + (first + i) % count);
-        // The listeners are held until all six are found.
+        // The listeners are kept open until all six ports are found.
         let free: Vec<(u16, TcpListener)> = candidates
             .filter_map(|port| Some((port, TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?)))
             .take(6)
             .collect();
         let ports: Vec<u16> = free.iter().map(|(port, _)| *port).collect();
         let [etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok] = ports[..] else {
-            return Err(UserError::failure("no free ports between 20000 and 32000").into());
+            return Err(
+                UserError::failure("fewer than six free ports between 20000 and 32000").into()
+            );
         };
         Ok(Self { etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok })
     }
@@ -56,14 +58,14 @@ pub fn server(ports: &Ports) -> String {
     format!("https://127.0.0.1:{}", ports.apiserver)
 }
 
-/// kwokctl's configuration. Programs that are not given are fetched by kwokctl.
+/// The configuration file of kwokctl, which downloads missing programs.
 ///
 /// # Errors
-/// When there is no home directory, or a path is no text.
+/// If there is no home directory, or if a path is not UTF-8.
 pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Result<String> {
     let mut options = json!({
         "runtime": "binary",
-        // Without it everything listens on all interfaces, etcd without authentication.
+        // By default all components listen on all interfaces, etcd even without authentication.
         "bindAddress": "127.0.0.1",
         "kubeVersion": build::kubernetes_version(),
         "cacheDir": build::downloads()?,
@@ -87,9 +89,9 @@ pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Resul
             options[key] = json!(path);
         }
     }
-    // Without a lease to wait for, a component that was restarted works at once. The limits on
-    // requests are for machines that many share; with them 1,000 pods take 46 seconds.
-    let alone = [("leader-elect", "false"), ("kube-api-qps", "1000"), ("kube-api-burst", "2000")];
+    // Without leader election, a restarted component works at once. With the default rate limits, 1,000 pods
+    // take 46 seconds.
+    let common = [("leader-elect", "false"), ("kube-api-qps", "1000"), ("kube-api-burst", "2000")];
     let volumes = [("enable-hostpath-provisioner", "true")];
     let config = json!({
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -97,8 +99,8 @@ pub fn kwokctl(binaries: &Binaries, ports: &Ports, audit_policy: &Path) -> Resul
         "options": options,
         "componentsPatches": [
             patch("etcd", &[("unsafe-no-fsync", "true")]),
-            patch("kube-controller-manager", &[&alone[..], &volumes].concat()),
-            patch("kube-scheduler", &alone),
+            patch("kube-controller-manager", &[&common[..], &volumes].concat()),
+            patch("kube-scheduler", &common),
         ],
     });
     Ok(serde_yaml::to_string(&config)?)
@@ -110,8 +112,7 @@ fn patch(component: &str, args: &[(&str, &str)]) -> Value {
     json!({"name": component, "extraArgs": args})
 }
 
-/// One line for each request, with who sent it: enough to tell what an operator asks for and how
-/// often.
+/// One line for each request with its user, which is enough to analyse the requests of an operator.
 pub const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -120,7 +121,7 @@ rules:
 - level: Metadata
 ";
 
-/// The class that claims without one get, served by the controller manager.
+/// The default StorageClass, whose provisioner is in the controller manager.
 pub fn storage_class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -156,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_names_the_ports_and_only_the_programs_that_are_there() {
+    fn configuration_contains_the_ports_and_only_the_programs_that_were_found() {
         let directory = tempfile::tempdir().unwrap();
         let etcd = directory.path().join("etcd");
         std::fs::write(&etcd, "#!/bin/sh\necho etcd Version: 3.6.16\n").unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&etcd, executable).unwrap();
-        let binaries = Binaries::look(&[directory.path().to_owned()]);
+        let binaries = Binaries::search(&[directory.path().to_owned()]);
         let ports = Ports::free().unwrap();
 
         let text = kwokctl(&binaries, &ports, Path::new("/audit.yaml")).unwrap();
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(options["kubeApiserverPort"], ports.apiserver);
         assert_eq!(options["etcdBinary"], json!(etcd));
         assert_eq!(options.get("kubeApiserverBinary"), None);
-        // kwok's arguments are texts; a bare `true` would be refused.
+        // kwokctl accepts only strings as arguments.
         assert_eq!(config["componentsPatches"][0]["extraArgs"][0]["value"], json!("true"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where opctl keeps what it built (the cache) and what is running (the state).
+//! The directories of opctl: the cache for built programs, and the state of running clusters.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,53 +10,53 @@ use anyhow::{Context, Result};
 
 use crate::error::UserError;
 
-/// The cache: `OPCTL_CACHE_DIR`, or `opctl` in `XDG_CACHE_HOME` or `~/.cache`. Made if need be.
+/// The cache: `OPCTL_CACHE_DIR`, or `opctl` in `XDG_CACHE_HOME` or `~/.cache`. Created if missing.
 ///
 /// # Errors
-/// When there is no home directory, or the folder cannot be made.
+/// If there is no home directory, or if the directory cannot be created.
 pub fn cache() -> Result<PathBuf> {
     create(&choose("OPCTL_CACHE_DIR", "XDG_CACHE_HOME", ".cache", |name| env::var_os(name))?)
 }
 
-/// The state: `OPCTL_STATE_DIR`, or `opctl` in `XDG_STATE_HOME` or `~/.local/state`. Made if need be.
+/// The state: `OPCTL_STATE_DIR`, or `opctl` in `XDG_STATE_HOME` or `~/.local/state`. Created if missing.
 ///
 /// # Errors
-/// When there is no home directory, or the folder cannot be made.
+/// If there is no home directory, or if the directory cannot be created.
 pub fn state() -> Result<PathBuf> {
     create(&choose("OPCTL_STATE_DIR", "XDG_STATE_HOME", ".local/state", |name| env::var_os(name))?)
 }
 
-/// Makes the folder, for this user alone, and returns its real path, so that processes that were
-/// started from it are recognised however the folder was named.
+/// Creates a directory that only this user can access, and returns its real path, by which the processes
+/// that were started from it are recognised.
 ///
 /// # Errors
-/// When the folder cannot be made.
+/// If the directory cannot be created.
 pub fn create(directory: &Path) -> Result<PathBuf> {
-    let make = || {
+    let create = || {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         directory.canonicalize()
     };
-    make().with_context(|| format!("cannot make the folder `{}`", directory.display()))
+    create().with_context(|| format!("cannot create the directory `{}`", directory.display()))
 }
 
 fn choose(
-    own: &str,
+    variable: &str,
     xdg: &str,
     fallback: &str,
     var: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf> {
     let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(directory) = set(own) {
+    if let Some(directory) = set(variable) {
         return Ok(directory);
     }
-    // A relative path in an XDG variable is to be ignored, says its specification.
+    // The XDG specification requires relative paths to be ignored.
     if let Some(directory) = set(xdg).filter(|directory| directory.is_absolute()) {
         return Ok(directory.join("opctl"));
     }
     match set("HOME") {
         Some(home) => Ok(home.join(fallback).join("opctl")),
-        None => Err(UserError::failure("there is no home directory: HOME is not set")
-            .with_hint(format!("set {own} to a folder"))
+        None => Err(UserError::failure("no home directory: HOME is not set")
+            .with_hint(format!("set {variable} to a directory"))
             .into()),
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_variable_wins_then_xdg_then_home() {
+    fn own_variable_wins_over_xdg_and_home() {
         let all = [("OWN", "/own"), ("XDG", "/xdg"), ("HOME", "/home")];
         assert_eq!(chosen(&all).as_deref(), Some("/own"));
         assert_eq!(chosen(&all[1..]).as_deref(), Some("/xdg/opctl"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_relative_variables_do_not_count() {
+    fn empty_and_relative_variables_are_ignored() {
         let vars = [("OWN", ""), ("XDG", "relative"), ("HOME", "/home")];
         assert_eq!(chosen(&vars).as_deref(), Some("/home/.cache/opctl"));
     }

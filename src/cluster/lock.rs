@@ -1,4 +1,4 @@
-//! Locks between processes. The system lets go of them when their holder ends, however it ends.
+//! Locks between processes. The system releases them when their holder ends, also if it is killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -13,11 +13,10 @@ use super::exec::POLL_INTERVAL;
 pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
 
 impl Lock {
-    /// Waits for the lock. `tick` is called while it is held elsewhere, and ends the waiting by
-    /// failing.
+    /// Waits for the lock and calls `tick` meanwhile, which can end the wait with an error.
     ///
     /// # Errors
-    /// When the file cannot be opened, and the errors of `tick`.
+    /// If the file cannot be opened, and the errors of `tick`.
     pub fn exclusive(path: &Path, mut tick: impl FnMut() -> Result<()>) -> Result<Self> {
         loop {
             if let Some(lock) = Self::try_exclusive(path)? {
@@ -28,10 +27,10 @@ impl Lock {
         }
     }
 
-    /// The lock, unless someone has it or a share of it.
+    /// Takes the lock, unless another process holds it exclusively or shared.
     ///
     /// # Errors
-    /// When the file cannot be opened or locked.
+    /// If the file cannot be opened or locked.
     pub fn try_exclusive(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
         match file.try_lock() {
@@ -43,10 +42,10 @@ impl Lock {
         }
     }
 
-    /// A share of the lock.
+    /// Waits for a shared lock.
     ///
     /// # Errors
-    /// When the file cannot be opened or locked.
+    /// If the file cannot be opened or locked.
     pub fn shared(path: &Path) -> Result<Self> {
         let file = open(path)?;
         file.lock_shared().with_context(|| format!("cannot lock `{}`", path.display()))?;
@@ -54,7 +53,7 @@ impl Lock {
     }
 }
 
-/// Lock files are never removed: another process might be about to lock the one that is removed.
+/// Opens a lock file. Lock files are never removed, because another process could be about to lock them.
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
@@ -67,7 +66,7 @@ mod tests {
     use anyhow::bail;
 
     #[test]
-    fn an_exclusive_lock_excludes_and_shares_exclude_it() {
+    fn exclusive_lock_excludes_all_others() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
 

@@ -12,10 +12,10 @@ use super::Cluster;
 use crate::error::UserError;
 use crate::ui::Ui;
 
-/// How often a followed log is looked at.
+/// The interval at which a followed log is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A log, by the name that a user gives.
+/// The log of a component, or the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ComponentLog {
     /// The API server
@@ -26,9 +26,9 @@ pub enum ComponentLog {
     Kcm,
     /// The scheduler
     Scheduler,
-    /// kwok, which plays the nodes
+    /// kwok, which simulates the nodes
     Kwok,
-    /// Every request to the API server, one JSON object a line
+    /// All requests to the API server, one JSON object per line
     Audit,
 }
 
@@ -46,32 +46,32 @@ impl ComponentLog {
 }
 
 impl Cluster {
-    /// Where the log is. A failed start leaves it too.
+    /// The path of a log. A failed start also leaves its logs.
     pub fn log_file(&self, log: ComponentLog) -> PathBuf {
         self.log(log.stem())
     }
 
-    /// Prints the log, and what is added to it until the cluster is stopped.
+    /// Prints a log and, with `follow`, its new lines until the cluster is stopped.
     ///
     /// # Errors
-    /// A [`UserError`] when there is no such log; when it cannot be read.
+    /// A [`UserError`] if the log does not exist, and another error if it cannot be read.
     pub fn print_log(&self, ui: Ui, log: ComponentLog, follow: bool) -> Result<()> {
         let path = self.log_file(log);
         if !path.exists() {
-            let what = format!("cluster `{}` has no logs", self.name());
-            return Err(UserError::failure(what).with_hint(self.start_hint()).into());
+            let message = format!("cluster `{}` has no logs", self.name());
+            return Err(UserError::failure(message).with_hint(self.start_hint()).into());
         }
-        let failed = || format!("cannot read `{}`", path.display());
-        let mut reader = BufReader::new(File::open(&path).with_context(failed)?);
+        let context = || format!("cannot read `{}`", path.display());
+        let mut reader = BufReader::new(File::open(&path).with_context(context)?);
         let mut line = Vec::new();
         loop {
-            if reader.read_until(b'\n', &mut line).with_context(failed)? == 0 {
+            if reader.read_until(b'\n', &mut line).with_context(context)? == 0 {
                 if !follow || !path.exists() {
                     break;
                 }
                 sleep(POLL_INTERVAL);
             }
-            // A line that is still being written is kept until its end is there.
+            // An incomplete line is kept until it is complete.
             if line.ends_with(b"\n") {
                 line.pop();
                 if ui.stream(String::from_utf8_lossy(&line)).is_err() {

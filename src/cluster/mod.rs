@@ -1,13 +1,13 @@
 //! A real control plane on this machine.
 //!
-//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as plain processes that
-//! listen on loopback only; kwok plays the nodes, so that pods become Running though no container
-//! runs. kwokctl lays the cluster out and starts the processes. Whether they work is for
-//! [`ready`]'s own probes to say, which processes belong to a cluster for [`process`]; so nothing
-//! depends on a process having ended in an orderly way.
+//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as plain processes that listen on
+//! loopback only; kwok simulates the nodes, so that pods become Running, but no container runs. kwokctl
+//! creates the cluster and starts the processes. The probes of [`ready`] check that they work, and
+//! [`process`] finds the processes of a cluster, so that nothing depends on the orderly end of a process.
 //!
-//! Each cluster has a folder in the state folder. Who starts or stops it holds the file `lock`, who
-//! runs a command on it a share of the file `users`; the system releases both when a process dies.
+//! Each cluster has a directory in the state directory. A command that starts or stops the cluster holds
+//! the lock of the file `lock`, and a command that runs on it a shared lock of the file `users`. The system
+//! releases both when a process ends.
 
 mod binaries;
 mod build;
@@ -39,20 +39,20 @@ use crate::error::UserError;
 use crate::ui::Ui;
 use lock::Lock;
 
-/// The name of a cluster that was not given one.
+/// The default name of a cluster.
 pub const DEFAULT_NAME: &str = "opctl";
 
-/// Nodes of a new cluster. One holds 110 pods, so these have room for more than 2,000.
+/// The default number of nodes. Each runs up to 110 pods, so that there is room for more than 2,000.
 pub const DEFAULT_NODES: u16 = 20;
 
-/// The longest name: kwokctl puts it behind a prefix into names of its own.
-const LONGEST_NAME: usize = 50;
+/// The maximum length of a name, because kwokctl adds a prefix.
+const MAX_NAME: usize = 50;
 
-/// The processes of a running cluster: the names of their programs and log files.
+/// The processes of a running cluster, by the names of their programs and log files.
 const COMPONENTS: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"];
 
-/// A cluster by its name, whether or not it runs.
+/// A cluster, which may be running or not.
 #[derive(Debug)]
 pub struct Cluster {
     name: String,
@@ -60,32 +60,32 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of that name.
+    /// The cluster with this name.
     ///
     /// # Errors
-    /// A [`UserError`] when the name is not a DNS label of at most 50 characters; when the state
-    /// folder cannot be made.
+    /// A [`UserError`] if the name is not a DNS label of at most 50 characters, or another error if the
+    /// state directory cannot be created.
     pub fn named(name: &str) -> Result<Self> {
         check_name(name)?;
         let directory = directories::create(&directories::state()?.join("clusters").join(name))?;
         Ok(Self { name: name.to_owned(), directory })
     }
 
-    /// The cluster's name.
+    /// The name of the cluster.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file for `KUBECONFIG`. It is there while the cluster runs.
+    /// The file for `KUBECONFIG`, which exists while the cluster is running.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// Starts the cluster, or does nothing when it works already. It then runs until it is
-    /// stopped, even if it was started for the time of a command.
+    /// Starts the cluster if it is not running. It then runs until it is stopped, even if it was started for
+    /// a command.
     ///
     /// # Errors
-    /// A [`UserError`] with the log's last lines when it does not become ready; [`Interrupted`].
+    /// A [`UserError`] with the last lines of a log if the cluster does not become ready; [`Interrupted`].
     pub fn start(&self, ui: Ui, signals: &Signals, nodes: u16) -> Result<ClusterRecord> {
         let _lock = self.lock(ui, || signals.check())?;
         match self.state() {
@@ -101,10 +101,10 @@ impl Cluster {
         }
     }
 
-    /// Stops the cluster and removes its data. Returns whether there was anything to stop.
+    /// Stops the cluster and deletes its data. Returns whether it was running.
     ///
     /// # Errors
-    /// When processes cannot be stopped or files not be removed.
+    /// If a process cannot be stopped or a file cannot be deleted.
     pub fn stop(&self, ui: Ui) -> Result<bool> {
         let _lock = self.lock(ui, || Ok(()))?;
         if Lock::try_exclusive(&self.users_file())?.is_none() {
@@ -113,12 +113,12 @@ impl Cluster {
         self.remove()
     }
 
-    /// What to do about a cluster that does not run.
+    /// The hint for a cluster that is not running.
     pub fn start_hint(&self) -> String {
         format!("run `opctl cluster start --name {}`", self.name)
     }
 
-    /// Clears the cluster and the folders of its volumes. The caller holds the lock.
+    /// Clears the cluster and the directories of its volumes. The caller holds the lock.
     fn remove(&self) -> Result<bool> {
         let state = self.state();
         if let ClusterState::Running(record) = &state {
@@ -128,33 +128,33 @@ impl Cluster {
         Ok(!matches!(state, ClusterState::Stopped))
     }
 
-    /// What the cluster is like now, by looking at its processes and asking its API server.
+    /// The current state of the cluster, from its processes and its API server.
     pub fn state(&self) -> ClusterState {
-        ClusterState::of(self)
+        ClusterState::query(self)
     }
 
     /// Whether another opctl is starting or stopping the cluster.
     ///
     /// # Errors
-    /// When the lock file cannot be opened.
+    /// If the lock file cannot be opened.
     pub fn is_changing(&self) -> Result<bool> {
         Ok(Lock::try_exclusive(&self.lock_file())?.is_none())
     }
 
-    /// Waits for the right to start or stop the cluster.
+    /// Waits for the lock for starting or stopping the cluster.
     fn lock(&self, ui: Ui, tick: impl Fn() -> Result<()>) -> Result<Lock> {
-        let mut told = false;
+        let mut is_reported = false;
         Lock::exclusive(&self.lock_file(), || {
-            if !told {
-                let what = format!("for another opctl that starts or stops `{}`", self.name);
+            if !is_reported {
+                let what = format!("for another opctl to start or stop `{}`", self.name);
                 ui.status("Waiting", what);
-                told = true;
+                is_reported = true;
             }
             tick()
         })
     }
 
-    /// Kills what runs and removes everything but the lock files.
+    /// Kills all processes and removes all files except for the lock files.
     fn clear(&self) -> Result<()> {
         self.kill()?;
         for entry in fs::read_dir(&self.directory)? {
@@ -173,19 +173,21 @@ impl Cluster {
         process::kill(&self.bin(), &self.kwokctl_config())
     }
 
-    /// The components that do not run.
+    /// The components that are not running.
     fn absent(&self) -> Vec<&'static str> {
         let running = process::components(&self.bin());
         let runs = |component: &str| {
             let program = self.bin().join(component).display().to_string();
-            // kwokctl asks the programs for their versions first.
+            // kwokctl first runs the programs with `--version`.
             let is_component = |args: &str| args.starts_with(' ') && args != " --version";
-            running.iter().any(|it| it.command.strip_prefix(&program).is_some_and(is_component))
+            running
+                .iter()
+                .any(|process| process.command.strip_prefix(&program).is_some_and(is_component))
         };
         COMPONENTS.into_iter().filter(|component| !runs(component)).collect()
     }
 
-    /// A kubectl that knows this cluster and nothing else.
+    /// A kubectl command that uses only this cluster.
     fn kubectl(&self, kubectl: &Path) -> Command {
         let mut command = Command::new(kubectl);
         command.arg("--kubeconfig").arg(self.kubeconfig()).arg("--request-timeout=5s");
@@ -205,22 +207,22 @@ impl Cluster {
         self.directory.join("kwokctl.yaml")
     }
 
-    /// kwokctl's own folder; one for each cluster, so that none can spoil another.
+    /// The directory of kwokctl; one per cluster, so that clusters cannot affect each other.
     fn workdir(&self) -> PathBuf {
         self.directory.join("kwok")
     }
 
-    /// Where kubectl caches what the cluster's API server knows.
+    /// The discovery cache of kubectl.
     fn kubectl_cache(&self) -> PathBuf {
         self.directory.join("kubectl")
     }
 
-    /// Where kwokctl keeps the cluster.
+    /// The directory in which kwokctl keeps the cluster.
     fn home(&self) -> PathBuf {
         self.workdir().join("clusters").join(&self.name)
     }
 
-    /// Links to the programs, by which a cluster's processes are told.
+    /// Links to the programs, by which the processes of the cluster are identified.
     fn bin(&self) -> PathBuf {
         self.home().join("bin")
     }
@@ -230,7 +232,7 @@ impl Cluster {
     }
 }
 
-/// A time for a person.
+/// A duration in a readable form.
 fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 60 {
@@ -243,17 +245,17 @@ fn duration(time: Duration) -> String {
 fn check_name(name: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let outer = |c: char| inner(c) && c != '-';
-    let valid = name.len() <= LONGEST_NAME
+    let valid = name.len() <= MAX_NAME
         && name.starts_with(outer)
         && name.ends_with(outer)
         && name.chars().all(inner);
     if valid {
         return Ok(());
     }
-    let what = format!("`{name}` cannot be the name of a cluster");
-    let hint =
-        "use at most 50 lowercase letters, digits and `-`, with a letter or digit at both ends";
-    Err(UserError::usage(what).with_hint(hint).into())
+    let reason = format!(
+        "must be at most {MAX_NAME} lower-case letters, digits and `-`, with a letter or digit at both ends"
+    );
+    Err(UserError::invalid_value("--name <NAME>", name, reason).into())
 }
 
 #[cfg(test)]
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_short_dns_label() {
+    fn name_is_a_short_dns_label() {
         for good in ["opctl", "a", "0", "a-1", &"x".repeat(50)] {
             assert!(check_name(good).is_ok(), "{good}");
         }
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_short() {
+    fn durations_are_readable() {
         assert_eq!(duration(Duration::from_millis(3149)), "3.1 s");
         assert_eq!(duration(Duration::from_secs(202)), "3 min 22 s");
     }

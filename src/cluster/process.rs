@@ -1,7 +1,7 @@
-//! The processes of a cluster, told by the path of their program.
+//! Finds and kills the processes of a cluster, which are identified by the paths of their programs.
 //!
-//! Pid files are not asked: a killed kwokctl may not have written one yet, and after a restart of
-//! the machine the number in it is someone else's.
+//! Pid files are not used: a killed kwokctl may not have written one, and after a restart of the machine
+//! another process can have the same pid.
 
 use std::fs;
 use std::path::Path;
@@ -16,28 +16,28 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use super::exec::POLL_INTERVAL;
 use crate::error::UserError;
 
-/// How long killed processes may take to be gone.
+/// The time that killed processes have to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A process of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// The process ID.
     pub pid: i32,
-    /// The program and its arguments, separated by blanks.
+    /// The program and its arguments, separated by spaces.
     pub command: String,
 }
 
-/// The running components of the cluster whose programs lie in `bin`.
+/// The running components of the cluster whose programs are in `bin`.
 pub fn components(bin: &Path) -> Vec<Process> {
     let prefix = format!("{}/", bin.display());
     all().into_iter().filter(|process| process.command.starts_with(&prefix)).collect()
 }
 
-/// Kills the components and every kwokctl that was given `config` and might start more of them.
+/// Kills the components and every kwokctl with this `config`, which could start more of them.
 ///
 /// # Errors
-/// When one of them is still there after ten seconds.
+/// If a process has not ended after ten seconds.
 pub fn kill(bin: &Path, config: &Path) -> Result<()> {
     let prefix = format!("{}/", bin.display());
     let config = config.display().to_string();
@@ -47,39 +47,41 @@ pub fn kill(bin: &Path, config: &Path) -> Result<()> {
     end(ours, |pid| kill_process(pid, Signal::KILL))
 }
 
-/// Kills every `go build` that writes into `bin`, with its compilers: they share a process group.
+/// Kills every `go build` that writes into `bin`, with the compilers in its process group.
 ///
 /// # Errors
-/// When one of them is still there after ten seconds.
+/// If a process has not ended after ten seconds.
 pub fn end_builds(bin: &Path) -> Result<()> {
     let target = format!(" -o {}/.", bin.display());
     let ours = |command: &str| command.contains(" build ") && command.contains(&target);
-    // A gentler signal may be one that the killed opctl, and so the Go tool, was started to ignore.
+    // The killed opctl, and with it the Go tool, may have been started with other signals ignored.
     end(ours, |pid| kill_process_group(pid, Signal::KILL))
 }
 
-fn end(ours: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {
-    let limit = Instant::now() + KILL_TIMEOUT;
+fn end(matches: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
-        let left: Vec<Process> = all().into_iter().filter(|it| ours(&it.command)).collect();
-        if left.is_empty() {
+        let remaining: Vec<Process> =
+            all().into_iter().filter(|process| matches(&process.command)).collect();
+        if remaining.is_empty() {
             return Ok(());
         }
-        if Instant::now() > limit {
-            let pids: Vec<String> = left.iter().map(|process| process.pid.to_string()).collect();
-            let what = format!("cannot stop the processes {}", pids.join(", "));
-            return Err(UserError::failure(what).into());
+        if Instant::now() > deadline {
+            let pids: Vec<String> =
+                remaining.iter().map(|process| process.pid.to_string()).collect();
+            let message = format!("cannot stop the processes {}", pids.join(", "));
+            return Err(UserError::failure(message).into());
         }
-        for pid in left.iter().filter_map(|process| Pid::from_raw(process.pid)) {
-            // One that is gone already is what was wanted; the next look tells.
+        for pid in remaining.iter().filter_map(|process| Pid::from_raw(process.pid)) {
+            // Fails if the process has already ended, which the next iteration detects.
             let _ = kill(pid);
         }
         sleep(POLL_INTERVAL);
     }
 }
 
-/// Every process, from /proc where it exists, else from `ps`. The dead that nobody has waited for
-/// have no command line, and so do not count.
+/// All processes, from /proc if it exists, else from `ps`. Zombies have no command line and are not
+/// included.
 fn all() -> Vec<Process> {
     match fs::read_dir("/proc/self") {
         Ok(_) => from_proc(),
@@ -116,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_by_the_folder_of_its_program() {
+    fn process_is_identified_by_the_directory_of_its_program() {
         let bin = tempfile::tempdir().unwrap();
         let config = bin.path().join("kwokctl.yaml");
         let program = bin.path().join("etcd");
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut child = Command::new(&program).arg("60").spawn().unwrap();
 
-        // The command line is the new program's only once exec is done.
+        // The command line changes to that of the program at exec.
         while components(bin.path()).is_empty() {
             sleep(POLL_INTERVAL);
         }
@@ -134,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn ps_lines_are_read() {
+    fn ps_lines_are_parsed() {
         let process = parse_ps("   42 /a b/etcd --name=x").unwrap();
         assert_eq!(process, Process { pid: 42, command: "/a b/etcd --name=x".to_owned() });
     }
 
     #[test]
-    fn both_sources_know_this_process() {
+    fn list_contains_this_process() {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert!(all().iter().any(|process| process.pid == pid));
     }

@@ -1,4 +1,4 @@
-//! Our own probes. kwokctl's "Ready" says only that processes exist, and exits 0 when they do not.
+//! The probes of a start. kwokctl reports only that processes exist, and exits with 0 even if they do not.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -15,30 +15,30 @@ use super::signals::Signals;
 use super::{COMPONENTS, Cluster, config, duration};
 use crate::error::UserError;
 
-/// How long a start may take. Three seconds are usual; a loaded machine needs more.
+/// The maximum duration of a start, which usually takes three seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long it may take when kwokctl downloads programs first.
+/// The maximum duration of a start for which kwokctl downloads programs.
 const START_TIMEOUT_WITH_DOWNLOADS: Duration = Duration::from_secs(1200);
 
-/// How often one looks at the processes.
+/// The interval between two checks of the processes.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often components that ended are started again. They end when the API server takes more than
-/// ten seconds to come up.
+/// How often components that ended are restarted. They end if the API server takes more than ten seconds to
+/// start.
 const MAX_RESTARTS: u8 = 3;
 
-/// The components without which none of the others can live.
+/// The components on which all others depend.
 const CRITICAL_COMPONENTS: [&str; 2] = ["etcd", "kube-apiserver"];
 
-/// Where the controller manager's provisioner makes its folders; it cannot be told another place.
+/// The directory in which the provisioner of the controller manager creates volumes. It cannot be changed.
 const VOLUMES_DIRECTORY: &str = "/tmp/hostpath_pv/";
 
-/// The watch over one start.
+/// Monitors a start: its deadline, its processes and signals of the user.
 pub struct StartupMonitor<'a> {
     cluster: &'a Cluster,
     signals: &'a Signals,
-    begin: Instant,
+    start: Instant,
     limit: Duration,
     last_check: Cell<Instant>,
     seen: RefCell<Vec<&'static str>>,
@@ -46,14 +46,14 @@ pub struct StartupMonitor<'a> {
 }
 
 impl<'a> StartupMonitor<'a> {
-    /// Begins to measure the time.
+    /// A monitor of a start that begins now.
     pub fn new(cluster: &'a Cluster, signals: &'a Signals, downloads: bool) -> Self {
         let now = Instant::now();
         let limit = if downloads { START_TIMEOUT_WITH_DOWNLOADS } else { START_TIMEOUT };
         Self {
             cluster,
             signals,
-            begin: now,
+            start: now,
             limit,
             last_check: Cell::new(now),
             seen: RefCell::default(),
@@ -61,20 +61,20 @@ impl<'a> StartupMonitor<'a> {
         }
     }
 
-    /// Runs a program while it is watched that etcd and the API server live.
+    /// Runs a program and fails as soon as etcd or the API server ends.
     pub fn run(&self, command: Command, component: &str) -> Result<exec::Outcome> {
         exec::run(command, || self.tick("kwokctl", component))
     }
 
-    /// Waits until the API server takes requests.
+    /// Waits until the API server serves requests.
     pub fn served(&self, kubectl: &Path) -> Result<()> {
         self.until("the API server", "kube-apiserver", || {
             Ok(self.raw(kubectl, "/readyz")?.is_some())
         })
     }
 
-    /// Waits until everything works: every process lives, the default ServiceAccount is there, so
-    /// that pods can be made, and the nodes take them.
+    /// Waits until the cluster works: all processes run, the default ServiceAccount exists, so that pods can
+    /// be created, and the nodes are ready.
     pub fn ready(
         &self,
         kubectl: &Path,
@@ -109,10 +109,10 @@ impl<'a> StartupMonitor<'a> {
         Ok(())
     }
 
-    /// Fails when the user has had enough, time is up, or the start cannot succeed any more.
+    /// Fails if the user interrupted opctl, if the time is up, or if the start cannot succeed.
     fn tick(&self, what: &str, component: &str) -> Result<()> {
         self.signals.check()?;
-        if self.begin.elapsed() > self.limit {
+        if self.start.elapsed() > self.limit {
             let what = format!("{what} is not ready after {}", duration(self.limit));
             return Err(self.failure(&what, component));
         }
@@ -131,8 +131,8 @@ impl<'a> StartupMonitor<'a> {
         Ok(())
     }
 
-    /// Starts again what ended; its pid file would make kwokctl believe a process that is dead but
-    /// that nobody has waited for.
+    /// Restarts the components that ended. Their pid files are removed, because kwokctl regards zombies as
+    /// running.
     fn restart(&self, restart: impl Fn() -> Result<Command>) -> Result<()> {
         let absent = self.cluster.absent();
         let Some(first) = absent.first() else {
@@ -149,7 +149,7 @@ impl<'a> StartupMonitor<'a> {
         self.run(restart()?, first).map(drop)
     }
 
-    /// An error with the last lines of the component's log.
+    /// An error with the last lines of the log of a component.
     pub fn failure(&self, what: &str, component: &str) -> anyhow::Error {
         let log = self.cluster.log(component);
         let lines = exec::read_lossy(&log).map(|text| tail(&text, 8)).unwrap_or_default();
@@ -163,10 +163,10 @@ impl<'a> StartupMonitor<'a> {
     }
 }
 
-/// The answer of the API server to a GET, or nothing when there is none or an error.
+/// The response of the API server to a GET request, or `None` if the request fails.
 ///
 /// # Errors
-/// When kubectl cannot be started, and the errors of `tick`.
+/// If kubectl cannot be started, and the errors of `tick`.
 pub fn raw(
     cluster: &Cluster,
     kubectl: &Path,
@@ -179,11 +179,11 @@ pub fn raw(
     Ok(outcome.status.success().then_some(outcome.output))
 }
 
-/// Makes the StorageClass that claims without one get.
+/// Creates the default StorageClass.
 ///
 /// # Errors
-/// When the API server refuses it.
-pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
+/// If the API server rejects it.
+pub fn create_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
     let file = cluster.directory.join("storage-class.json");
     fs::write(&file, config::storage_class().to_string())?;
     let mut command = cluster.kubectl(kubectl);
@@ -192,12 +192,12 @@ pub fn make_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) 
     if outcome.status.success() {
         return Ok(());
     }
-    let what = format!("cannot make the default StorageClass: {}", outcome.output.trim());
+    let what = format!("cannot create the default StorageClass: {}", outcome.output.trim());
     Err(UserError::failure(what).into())
 }
 
-/// Removes the folders of the cluster's volumes as far as they are empty, as they are unless
-/// someone put something there by hand. Best effort: they do no harm.
+/// Removes the empty directories of the volumes of the cluster. Errors are ignored: the directories are
+/// harmless.
 pub fn remove_volumes(cluster: &Cluster, kubectl: &Path) {
     let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(())).ok().flatten();
     for directory in list.iter().flat_map(|list| volume_directories(list)) {
@@ -209,11 +209,11 @@ fn volume_directories(list: &str) -> Vec<String> {
     let list: Value = serde_json::from_str(list).unwrap_or_default();
     let items = list["items"].as_array().into_iter().flatten();
     let paths = items.filter_map(|volume| volume["spec"]["hostPath"]["path"].as_str());
-    let ours = |path: &&str| {
+    let is_volume = |path: &&str| {
         path.strip_prefix(VOLUMES_DIRECTORY)
             .is_some_and(|name| !name.is_empty() && !name.contains(['/', '.']))
     };
-    paths.filter(ours).map(str::to_owned).collect()
+    paths.filter(is_volume).map(str::to_owned).collect()
 }
 
 fn ready_nodes(list: &str) -> usize {
@@ -225,14 +225,16 @@ fn ready_nodes(list: &str) -> usize {
     list["items"].as_array().into_iter().flatten().filter(is_ready).count()
 }
 
-/// The release that the API server says it is.
+/// The version that the API server reports.
 ///
 /// # Errors
-/// When it does not answer.
+/// If the API server does not respond.
 pub fn kubernetes_version(cluster: &Cluster, kubectl: &Path) -> Result<String> {
-    let answer = raw(cluster, kubectl, "/version", || Ok(()))?.unwrap_or_default();
-    let answer: Value = serde_json::from_str(&answer).context("the API server has no version")?;
-    Ok(answer["gitVersion"].as_str().unwrap_or("unknown").to_owned())
+    let response = raw(cluster, kubectl, "/version", || Ok(()))?
+        .context("the API server does not report its version")?;
+    let version: Value =
+        serde_json::from_str(&response).context("cannot parse the version of the API server")?;
+    Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 
 #[cfg(test)]
@@ -241,7 +243,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_node_counts_when_its_ready_condition_is_true() {
+    fn node_counts_if_its_ready_condition_is_true() {
         let node =
             |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
         let list = json!({"items": [node("True"), node("False"), {}, node("True")]});
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_of_the_provisioner_are_removed() {
+    fn only_directories_of_the_provisioner_are_removed() {
         let volume = |path: &str| json!({"spec": {"hostPath": {"path": path}}});
         let list = json!({"items": [
             volume("/tmp/hostpath_pv/a-b"),

@@ -1,4 +1,4 @@
-//! What is known of a cluster: what its starter wrote down, and what a look at it says.
+//! The state of a cluster: the record of its start, and the state of its processes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cluster, process, ready};
 
-/// What the starter of a cluster wrote down once it was ready.
+/// The properties of a cluster, which are recorded when it is ready.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRecord {
@@ -16,39 +16,39 @@ pub struct ClusterRecord {
     pub server: String,
     /// The file for `KUBECONFIG`.
     pub kubeconfig: PathBuf,
-    /// One JSON object a line for each request to the API server.
+    /// The audit log: one JSON object per line for each request to the API server.
     pub audit_log: PathBuf,
-    /// How many nodes kwok plays.
+    /// The number of simulated nodes.
     pub nodes: u16,
-    /// What runs.
+    /// The versions of the programs.
     pub versions: Versions,
-    /// The kubectl that asked for the cluster's health.
+    /// The path of kubectl.
     pub kubectl: PathBuf,
-    /// Started for the time of a command: the last command to end stops it.
+    /// Whether the last command to end stops the cluster, because it was started for a command.
     pub stop_when_unused: bool,
 }
 
-/// The releases of the programs, as they give them themselves.
+/// The versions that the programs report.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Versions {
-    /// The API server's release.
+    /// The version of the API server.
     pub kubernetes: String,
-    /// etcd's release.
+    /// The version of etcd.
     pub etcd: String,
-    /// kwok's release.
+    /// The version of kwok.
     pub kwok: String,
 }
 
 impl ClusterRecord {
-    /// Writes the record: the cluster is now one that was ready.
+    /// Writes the record, which marks the cluster as ready.
     pub(super) fn write(&self, cluster: &Cluster) -> Result<()> {
         let part = tempfile::NamedTempFile::new_in(&cluster.directory)?;
         serde_json::to_writer_pretty(&part, self)?;
-        part.persist(file(cluster)).context("cannot write the cluster's record")?;
+        part.persist(file(cluster)).context("cannot write the record of the cluster")?;
         Ok(())
     }
 
-    /// The record, unless the cluster was never ready.
+    /// Reads the record, which exists if the cluster was ready.
     pub(super) fn read(cluster: &Cluster) -> Option<Self> {
         serde_json::from_slice(&fs::read(file(cluster)).ok()?).ok()
     }
@@ -58,37 +58,37 @@ fn file(cluster: &Cluster) -> PathBuf {
     cluster.directory.join("cluster.json")
 }
 
-/// What a cluster is like.
+/// The state of a cluster.
 #[derive(Debug)]
 pub enum ClusterState {
-    /// Nothing of it runs.
+    /// No process runs.
     Stopped,
-    /// All of it runs, and its API server says that it is ready.
+    /// All processes run, and the API server is ready.
     Running(ClusterRecord),
-    /// Something is left of it that does not work; why.
+    /// The cluster does not work, for this reason, but is not stopped.
     Broken(String),
 }
 
 impl ClusterState {
-    pub(super) fn of(cluster: &Cluster) -> Self {
+    pub(super) fn query(cluster: &Cluster) -> Self {
         let Some(record) = ClusterRecord::read(cluster) else {
             return match process::components(&cluster.bin()).len() {
                 0 => ClusterState::Stopped,
                 n => ClusterState::Broken(format!(
-                    "{n} processes of a start that did not finish run"
+                    "{n} processes of an incomplete start are running"
                 )),
             };
         };
         let absent = cluster.absent();
         if absent.len() == super::COMPONENTS.len() {
-            return ClusterState::Broken("none of its processes runs any more".to_owned());
+            return ClusterState::Broken("all processes have ended".to_owned());
         }
         if !absent.is_empty() {
-            return ClusterState::Broken(format!("it lacks {}", absent.join(", ")));
+            return ClusterState::Broken(format!("missing processes: {}", absent.join(", ")));
         }
         match ready::raw(cluster, &record.kubectl, "/readyz", || Ok(())) {
             Ok(Some(_)) => ClusterState::Running(record),
-            _ => ClusterState::Broken("its API server is not ready".to_owned()),
+            _ => ClusterState::Broken("the API server is not ready".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Signals as values: a long step looks whether it should end, and a command gets what opctl got.
+//! Signals as values: long steps check whether to end, and commands get the signals that opctl received.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-/// The user ended opctl: not an error to explain, but everything that was begun has to be cleared.
+/// The error of an interrupted step. The user needs no explanation, but the step cleans up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted(pub i32);
 
@@ -29,15 +29,16 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The signals that end a command line program, caught.
+/// Handlers for the signals that end a command line program.
 #[derive(Debug)]
 pub struct Signals(RefCell<SignalsInfo<WithOrigin>>);
 
 impl Signals {
-    /// From now on no signal ends opctl; [`Signals::check`] and [`Signals::wait`] tell of them.
+    /// Installs the handlers. From now on signals do not end opctl, but are reported by [`Signals::check`]
+    /// and [`Signals::wait`].
     ///
     /// # Errors
-    /// When the system refuses the handlers.
+    /// If the system rejects the handlers.
     pub fn catch() -> Result<Self> {
         let ignored = ignored();
         let ending =
@@ -46,10 +47,10 @@ impl Signals {
         Ok(Self(RefCell::new(caught)))
     }
 
-    /// Whether to go on.
+    /// Returns an error if opctl was interrupted.
     ///
     /// # Errors
-    /// [`Interrupted`] when a signal came since the last look.
+    /// [`Interrupted`] if a signal arrived since the last check.
     pub fn check(&self) -> Result<()> {
         match self.0.borrow_mut().pending().find(|origin| origin.signal != SIGCHLD) {
             Some(origin) => Err(Interrupted(origin.signal).into()),
@@ -57,9 +58,8 @@ impl Signals {
         }
     }
 
-    /// Sleeps until a signal comes or a child ends. Returns the signals that a child has to be
-    /// sent: a terminal sends its own to every process in the foreground, so those that come from
-    /// the kernel have reached the child already.
+    /// Sleeps until a signal arrives or a child ends. Returns the signals to forward to the child. Those
+    /// from the kernel are not included: a terminal sends them to all foreground processes.
     pub fn wait(&self) -> Vec<i32> {
         let sent =
             |origin: &Origin| origin.signal != SIGCHLD && matches!(origin.cause, Cause::Sent(_));
@@ -67,8 +67,8 @@ impl Signals {
     }
 }
 
-/// The signals that opctl was started to ignore, by `nohup` for one: catching them would end that,
-/// for the command too. Known on Linux only.
+/// The signals that opctl was started to ignore, for example by `nohup`. A handler would undo that, also
+/// for the command. Detected on Linux only.
 fn ignored() -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interruption_has_the_exit_code_of_a_shell() {
+    fn interruption_has_the_exit_code_of_a_shell() {
         assert_eq!(Interrupted(SIGINT).code(), 130);
         assert_eq!(Interrupted(SIGTERM).code(), 143);
     }

@@ -1,4 +1,4 @@
-//! From nothing to a cluster that works.
+//! Starts a cluster and waits until it works.
 
 use std::env;
 use std::fs;
@@ -19,10 +19,10 @@ use super::{COMPONENTS, Cluster, duration};
 use crate::error::UserError;
 use crate::ui::Ui;
 
-/// How often a start is tried while another program takes one of the chosen ports.
+/// How often a start is attempted if another program takes one of the chosen ports.
 const MAX_ATTEMPTS: u8 = 3;
 
-/// Starts the cluster anew. The caller holds its lock and knows that it does not work.
+/// Creates and starts a cluster. The caller holds its lock and has checked that it is not running.
 pub(super) fn start(
     cluster: &Cluster,
     ui: Ui,
@@ -31,26 +31,26 @@ pub(super) fn start(
     stop_when_unused: bool,
 ) -> Result<ClusterRecord> {
     let binaries = binaries::resolve(ui, signals)?;
-    if let ClusterState::Broken(why) = cluster.state() {
-        ui.attention("Clearing", format!("what is left of cluster `{}`: {why}", cluster.name()));
+    if let ClusterState::Broken(reason) = cluster.state() {
+        ui.attention("Clearing", format!("broken cluster `{}`: {reason}", cluster.name()));
     }
     cluster.clear()?;
 
-    // Two starts at once could choose the same ports.
+    // Concurrent starts could choose the same ports.
     let lock = cluster.directory.with_file_name(".ports");
     let _lock = Lock::exclusive(&lock, || signals.check())?;
     ui.status("Starting", format!("cluster `{}`", cluster.name()));
-    let begin = Instant::now();
+    let start = Instant::now();
     for attempt in 1.. {
         match create(cluster, signals, &binaries, nodes, stop_when_unused) {
             Ok(record) => {
-                let time = duration(begin.elapsed());
+                let time = duration(start.elapsed());
                 ui.status("Ready", format!("cluster `{}` in {time}", cluster.name()));
-                ui.note("kwok plays its nodes: pods become Running though no container runs");
+                ui.note("kwok simulates the nodes: pods become Running, but no container runs");
                 return Ok(record);
             }
             Err(_) if attempt < MAX_ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
-            // The logs of a failure stay until the next start; what the user broke off goes.
+            // The logs of a failure stay until the next start; an interrupted start is cleared.
             Err(error) if error.is::<Interrupted>() => {
                 cluster.clear()?;
                 return Err(error);
@@ -84,13 +84,13 @@ fn create(
             return Ok(());
         }
         let error = UserError::failure(format!("kwokctl failed:\n{}", tail(&outcome.output, 8)));
-        let no_go = "install Go if kwokctl cannot download programs here: opctl then builds them";
-        Err(if downloads { error.with_hint(no_go) } else { error }.into())
+        let hint = "install Go if kwokctl cannot download programs: opctl then builds them";
+        Err(if downloads { error.with_hint(hint) } else { error }.into())
     };
     let kubeconfig = cluster.kubeconfig();
-    let kubeconfig_text = kubeconfig.to_str().context("the state folder's path is not UTF-8")?;
-    // Leases that are not renewed would make new pods wait after a restart; the value in the
-    // configuration cannot be 0.
+    let kubeconfig_text =
+        kubeconfig.to_str().context("the path of the state directory is not UTF-8")?;
+    // Expired leases would delay new pods after a restart. The configuration file does not accept 0.
     run(&[
         "create",
         "cluster",
@@ -101,7 +101,7 @@ fn create(
     ])?;
     let kubectl = kubectl(cluster, binaries)?;
     monitor.served(&kubectl)?;
-    ready::make_storage_class(cluster, &kubectl, signals)?;
+    ready::create_storage_class(cluster, &kubectl, signals)?;
     run(&["scale", "node", "--replicas", &nodes.to_string()])?;
     monitor.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
 
@@ -118,18 +118,17 @@ fn create(
         kubectl,
         stop_when_unused,
     };
-    // Whoever has had enough by now is not to be left with a cluster.
+    // An interruption up to here leaves no cluster behind.
     signals.check()?;
     record.write(cluster)?;
     Ok(record)
 }
 
-/// A kwokctl command on this cluster. Every one names the configuration: by that, one that outlives
-/// opctl is found and killed.
+/// A kwokctl command for this cluster. Its argument `--config` identifies it if it outlives opctl.
 fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Result<Command> {
     let kwokctl = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
     let mut command = Command::new(kwokctl);
-    // Each option has a variable that overrides the configuration.
+    // Environment variables override the configuration.
     let settings = env::vars_os().map(|(name, _)| name);
     for name in settings.filter(|name| name.to_string_lossy().starts_with("KWOK_")) {
         command.env_remove(name);
@@ -142,11 +141,11 @@ fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Result<Co
     Ok(command)
 }
 
-/// The kubectl that was found, or the one that kwokctl fetched.
+/// The kubectl that was found, or the one that kwokctl downloaded.
 fn kubectl(cluster: &Cluster, binaries: &Binaries) -> Result<PathBuf> {
-    let fetched = || Some(cluster.bin().join("kubectl")).filter(|path| path.exists());
-    let found = binaries.get(Tool::Kubectl).map(Path::to_owned).or_else(fetched);
-    found.context("kwokctl has not fetched a kubectl")
+    let downloaded = || Some(cluster.bin().join("kubectl")).filter(|path| path.exists());
+    let found = binaries.get(Tool::Kubectl).map(Path::to_owned).or_else(downloaded);
+    found.context("kwokctl has not downloaded kubectl")
 }
 
 fn port_was_taken(cluster: &Cluster) -> bool {
