@@ -13,13 +13,13 @@ fn add(project: &Project, number: usize) -> Project {
     project.with_api(&project.check_api(request).unwrap()).unwrap()
 }
 
-fn with(kinds: usize) -> Project {
+fn project_with(kinds: usize) -> Project {
     (0..kinds).fold(Project::new("my-operator".to_owned()), |project, number| add(&project, number))
 }
 
 fn render(criterion: &mut Criterion) {
     for kinds in [0, 1, 200] {
-        let project = with(kinds);
+        let project = project_with(kinds);
         criterion.bench_function(&format!("render {kinds} kinds, templates parsed"), |bencher| {
             let mut renderer = Renderer::new(TemplateSet::current()).unwrap();
             bencher.iter(|| renderer.render(&project).unwrap());
@@ -39,7 +39,7 @@ fn render(criterion: &mut Criterion) {
 fn plan(criterion: &mut Criterion) {
     for kinds in [0, 200] {
         let directory = tempfile::tempdir().unwrap();
-        let (old, new) = (with(kinds), with(kinds + 1));
+        let (old, new) = (project_with(kinds), project_with(kinds + 1));
         let workspace = Workspace::at(directory.path()).unwrap();
         workspace.apply(&workspace.plan(None, &old, PlanOptions::default()).unwrap()).unwrap();
         for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"]

@@ -38,18 +38,18 @@ impl Ui {
     }
 
     /// Prints a line of progress: a right-aligned verb and its object. Silent with `--quiet`.
-    pub fn status(&self, verb: &str, what: impl AsRef<str>) {
-        self.verb(GOOD, verb, what.as_ref());
+    pub fn status(&self, verb: &str, object: impl AsRef<str>) {
+        self.verb(GOOD, verb, object.as_ref());
     }
 
     /// Like [`Ui::status`], highlighted for the user to look at.
-    pub fn attention(&self, verb: &str, what: impl AsRef<str>) {
-        self.verb(NOTE, verb, what.as_ref());
+    pub fn attention(&self, verb: &str, object: impl AsRef<str>) {
+        self.verb(NOTE, verb, object.as_ref());
     }
 
-    fn verb(&self, style: Style, verb: &str, what: &str) {
+    fn verb(&self, style: Style, verb: &str, object: &str) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{style}{verb:>12}{style:#} {what}");
+            let _ = writeln!(anstream::stderr(), "{style}{verb:>12}{style:#} {object}");
         }
     }
 

@@ -203,13 +203,13 @@ fn tree(directory: &Path) -> Tree {
 fn init(settings: &Settings) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let workspace = Workspace::at(directory.path()).unwrap();
-    let project = Project::new("my-operator".to_owned()).with(settings.clone()).unwrap();
+    let project = Project::new("my-operator".to_owned()).with_settings(settings.clone()).unwrap();
     let plan = workspace.plan(None, &project, PlanOptions::default()).unwrap();
     workspace.apply(&plan).unwrap();
     directory
 }
 
-fn with(project: &Project, api: &Api) -> anyhow::Result<(Project, CheckedApi)> {
+fn add_api(project: &Project, api: &Api) -> anyhow::Result<(Project, CheckedApi)> {
     let request = ApiRequest {
         gvk: api.gvk(),
         plural: api.plural.map(str::to_owned),
@@ -243,7 +243,7 @@ fn create(directory: &Path, api: &Api) -> bool {
     let workspace = Workspace::open(directory).unwrap();
     let before = tree(directory);
     let old = workspace.project().unwrap();
-    let result = with(old, api).and_then(|(new, checked)| {
+    let result = add_api(old, api).and_then(|(new, checked)| {
         let extra_files = extra_files(&new, &checked, None)?;
         let plan = workspace.plan_with(Some(old), &new, extra_files, PlanOptions::default())?;
         anyhow::ensure!(plan.conflicts().next().is_none());
@@ -294,11 +294,11 @@ proptest! {
                 edit.make(directory.path());
             }
         }
-        let both = |directory: &TempDir, a, b| create(directory.path(), a) && create(directory.path(), b);
+        let create_both = |directory: &TempDir, a, b| create(directory.path(), a) && create(directory.path(), b);
         // The controller of an external type stays with the version for which it was created.
         let competing = a.external && a.controller && b.external && b.controller
             && (a.group, a.kind) == (b.group, b.kind) && a.version != b.version;
-        if both(&ab, &a, &b) && both(&ba, &b, &a) {
+        if create_both(&ab, &a, &b) && create_both(&ba, &b, &a) {
             let (ab, ba) = (texts(&ab), texts(&ba));
             prop_assert!(ab.keys().eq(ba.keys()));
             if !competing {
@@ -326,7 +326,7 @@ proptest! {
         }
         let before = tree(directory.path());
         let workspace = Workspace::open(directory.path()).unwrap();
-        if let Ok((_, checked)) = with(workspace.project().unwrap(), &api) {
+        if let Ok((_, checked)) = add_api(workspace.project().unwrap(), &api) {
             drop(workspace);
             if create(directory.path(), &api) {
                 let workspace = Workspace::open(directory.path()).unwrap();
@@ -360,10 +360,10 @@ proptest! {
 
     #[test]
     fn parsing_the_text_of_a_model_yields_the_model(settings in settings(), apis in vec(api(), 0..6)) {
-        let mut project = Project::new("my-operator".to_owned()).with(settings).unwrap();
+        let mut project = Project::new("my-operator".to_owned()).with_settings(settings).unwrap();
         for api in &apis {
-            if let Ok((with, _)) = with(&project, api) {
-                project = with;
+            if let Ok((new, _)) = add_api(&project, api) {
+                project = new;
             }
         }
         let text = project.to_text().unwrap();

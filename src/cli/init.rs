@@ -52,7 +52,7 @@ impl InitArgs {
             (None, Some(name)) => Project::new(name.clone()),
             (None, None) => Project::new(default_name(&directory)?),
         };
-        let project = base.with(Settings {
+        let project = base.with_settings(Settings {
             name: self.project_name,
             domain: self.domain,
             license: self.license,

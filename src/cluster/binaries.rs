@@ -97,8 +97,8 @@ impl Binaries {
 pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
     let assets = env::var_os(ASSETS).filter(|directory| !directory.is_empty()).map(PathBuf::from);
     if let Some(directory) = assets.as_ref().filter(|directory| !directory.is_dir()) {
-        let what = format!("{ASSETS} is `{}`, which is not a directory", directory.display());
-        return Err(UserError::failure(what).into());
+        let message = format!("{ASSETS} is `{}`, which is not a directory", directory.display());
+        return Err(UserError::failure(message).into());
     }
     let cache = build::directory()?;
     let mut directories: Vec<PathBuf> = assets.into_iter().chain([cache]).collect();

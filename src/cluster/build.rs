@@ -44,8 +44,9 @@ pub fn go_version() -> &'static str {
 /// The version that follows a word at the start of a line of `go.mod`.
 fn pinned(word: &str) -> &'static str {
     let after = |line: &'static str| line.trim_start().strip_prefix(word)?.strip_prefix(' ');
-    let version = MODULE[0].1.lines().find_map(after).unwrap_or_default();
-    version.split_whitespace().next().unwrap_or_default()
+    let version = MODULE[0].1.lines().find_map(after);
+    let version = version.and_then(|version| version.split_whitespace().next());
+    version.unwrap_or_else(|| panic!("go.mod does not pin `{word}`"))
 }
 
 /// The directory of the pinned versions in the cache, which may not exist yet.
@@ -245,8 +246,8 @@ mod tests {
 
         remove_leftovers(bin.path()).unwrap();
 
-        let left: Vec<_> =
+        let remaining: Vec<_> =
             fs::read_dir(bin.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left, ["etcd"]);
+        assert_eq!(remaining, ["etcd"]);
     }
 }

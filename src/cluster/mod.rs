@@ -146,8 +146,8 @@ impl Cluster {
         let mut is_reported = false;
         Lock::exclusive(&self.lock_file(), || {
             if !is_reported {
-                let what = format!("for another opctl to start or stop `{}`", self.name);
-                ui.status("Waiting", what);
+                let message = format!("for another opctl to start or stop `{}`", self.name);
+                ui.status("Waiting", message);
                 is_reported = true;
             }
             tick()

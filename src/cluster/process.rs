@@ -41,10 +41,10 @@ pub fn components(bin: &Path) -> Vec<Process> {
 pub fn kill(bin: &Path, config: &Path) -> Result<()> {
     let prefix = format!("{}/", bin.display());
     let config = config.display().to_string();
-    let ours = |command: &str| {
+    let matches = |command: &str| {
         command.starts_with(&prefix) || command.contains("kwokctl") && command.contains(&config)
     };
-    end(ours, |pid| kill_process(pid, Signal::KILL))
+    end(matches, |pid| kill_process(pid, Signal::KILL))
 }
 
 /// Kills every `go build` that writes into `bin`, with the compilers in its process group.
@@ -53,9 +53,9 @@ pub fn kill(bin: &Path, config: &Path) -> Result<()> {
 /// If a process has not ended after ten seconds.
 pub fn end_builds(bin: &Path) -> Result<()> {
     let target = format!(" -o {}/.", bin.display());
-    let ours = |command: &str| command.contains(" build ") && command.contains(&target);
+    let matches = |command: &str| command.contains(" build ") && command.contains(&target);
     // The killed opctl, and with it the Go tool, may have been started with other signals ignored.
-    end(ours, |pid| kill_process_group(pid, Signal::KILL))
+    end(matches, |pid| kill_process_group(pid, Signal::KILL))
 }
 
 fn end(matches: impl Fn(&str) -> bool, kill: impl Fn(Pid) -> io::Result<()>) -> Result<()> {

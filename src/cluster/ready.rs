@@ -41,7 +41,7 @@ pub struct StartupMonitor<'a> {
     start: Instant,
     limit: Duration,
     last_check: Cell<Instant>,
-    seen: RefCell<Vec<&'static str>>,
+    running: RefCell<Vec<&'static str>>,
     restarts: Cell<u8>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> StartupMonitor<'a> {
             start: now,
             limit,
             last_check: Cell::new(now),
-            seen: RefCell::default(),
+            running: RefCell::default(),
             restarts: Cell::new(0),
         }
     }
@@ -101,33 +101,38 @@ impl<'a> StartupMonitor<'a> {
         raw(self.cluster, kubectl, path, || self.signals.check())
     }
 
-    fn until(&self, what: &str, component: &str, probe: impl Fn() -> Result<bool>) -> Result<()> {
+    fn until(
+        &self,
+        subject: &str,
+        component: &str,
+        probe: impl Fn() -> Result<bool>,
+    ) -> Result<()> {
         while !probe()? {
-            self.tick(what, component)?;
+            self.tick(subject, component)?;
             sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// Fails if the user interrupted opctl, if the time is up, or if the start cannot succeed.
-    fn tick(&self, what: &str, component: &str) -> Result<()> {
+    fn tick(&self, subject: &str, component: &str) -> Result<()> {
         self.signals.check()?;
         if self.start.elapsed() > self.limit {
-            let what = format!("{what} is not ready after {}", duration(self.limit));
-            return Err(self.failure(&what, component));
+            let reason = format!("{subject} is not ready after {}", duration(self.limit));
+            return Err(self.failure(&reason, component));
         }
         if self.last_check.get().elapsed() < PROCESS_CHECK_INTERVAL {
             return Ok(());
         }
         self.last_check.set(Instant::now());
         let absent = self.cluster.absent();
-        let mut seen = self.seen.borrow_mut();
+        let mut running = self.running.borrow_mut();
         if let Some(dead) =
-            seen.iter().find(|seen| CRITICAL_COMPONENTS.contains(seen) && absent.contains(seen))
+            running.iter().find(|c| CRITICAL_COMPONENTS.contains(c) && absent.contains(c))
         {
             return Err(self.failure(&format!("{dead} ended"), dead));
         }
-        *seen = COMPONENTS.into_iter().filter(|component| !absent.contains(component)).collect();
+        *running = COMPONENTS.into_iter().filter(|component| !absent.contains(component)).collect();
         Ok(())
     }
 
@@ -150,16 +155,15 @@ impl<'a> StartupMonitor<'a> {
     }
 
     /// An error with the last lines of the log of a component.
-    pub fn failure(&self, what: &str, component: &str) -> anyhow::Error {
+    pub fn failure(&self, reason: &str, component: &str) -> anyhow::Error {
         let log = self.cluster.log(component);
         let lines = exec::read_lossy(&log).map(|text| tail(&text, 8)).unwrap_or_default();
         let name = self.cluster.name();
-        let what = format!("cluster `{name}` does not start: {what}");
-        let what = match lines.as_str() {
-            "" => what,
-            lines => format!("{what}; the log of {component} ends with\n{lines}"),
-        };
-        UserError::failure(what).with_hint(format!("read `{}`", log.display())).into()
+        let mut message = format!("cluster `{name}` does not start: {reason}");
+        if !lines.is_empty() {
+            message.push_str(&format!("; the log of {component} ends with\n{lines}"));
+        }
+        UserError::failure(message).with_hint(format!("read `{}`", log.display())).into()
     }
 }
 
@@ -192,8 +196,8 @@ pub fn create_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals
     if outcome.status.success() {
         return Ok(());
     }
-    let what = format!("cannot create the default StorageClass: {}", outcome.output.trim());
-    Err(UserError::failure(what).into())
+    let message = format!("cannot create the default StorageClass: {}", outcome.output.trim());
+    Err(UserError::failure(message).into())
 }
 
 /// Removes the empty directories of the volumes of the cluster. Errors are ignored: the directories are

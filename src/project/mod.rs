@@ -194,7 +194,7 @@ impl Project {
     ///
     /// # Errors
     /// If a resource conflicts with the settings.
-    pub fn with(&self, settings: Settings) -> Result<Self, UserError> {
+    pub fn with_settings(&self, settings: Settings) -> Result<Self, UserError> {
         let mut project = self.clone();
         VERSION.clone_into(&mut project.cli_version);
         project.project_name = settings.name.unwrap_or(project.project_name);

@@ -341,14 +341,14 @@ mod tests {
     #[test]
     fn module_names_are_escaped() {
         let names = |module: Module| (module.file, module.ident);
-        let both = |s: &str| (s.to_owned(), s.to_owned());
-        assert_eq!(names(Module::of_kind("URLMap")), both("url_map"));
+        let plain = |s: &str| (s.to_owned(), s.to_owned());
+        assert_eq!(names(Module::of_kind("URLMap")), plain("url_map"));
         assert_eq!(names(Module::of_kind("Type")), ("type".into(), "r#type".into()));
-        assert_eq!(names(Module::of_kind("Crate")), both("crate_"));
-        assert_eq!(names(Module::of_kind("Mod")), both("mod_"));
-        assert_eq!(names(Module::of_group("a.b-c")), both("a_b_c"));
-        assert_eq!(names(Module::of_group("a--b")), both("a_b"));
-        assert_eq!(names(Module::of_group("1password")), both("_1password"));
+        assert_eq!(names(Module::of_kind("Crate")), plain("crate_"));
+        assert_eq!(names(Module::of_kind("Mod")), plain("mod_"));
+        assert_eq!(names(Module::of_group("a.b-c")), plain("a_b_c"));
+        assert_eq!(names(Module::of_group("a--b")), plain("a_b"));
+        assert_eq!(names(Module::of_group("1password")), plain("_1password"));
         assert_eq!(names(Module::of_group("gen")), ("gen".into(), "r#gen".into()));
     }
 }

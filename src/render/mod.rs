@@ -251,10 +251,11 @@ fn crd_version_template(resource: &ResourceContext) -> String {
 
 /// A string as a YAML scalar, quoted only if a reader could parse it as another type. serde-saphyr writes
 /// it, because it also writes the YAML files of the generated project; names are never folded.
-fn yaml(text: &str) -> String {
+fn yaml(text: &str) -> tera::TeraResult<String> {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: names::MAX_SUBDOMAIN };
-    let scalar = serde_saphyr::to_string_with_options(&text, options).unwrap_or_default();
-    scalar.trim_end_matches('\n').to_owned()
+    let scalar = serde_saphyr::to_string_with_options(&text, options)
+        .map_err(|error| tera::Error::message(error.to_string()))?;
+    Ok(scalar.trim_end_matches('\n').to_owned())
 }
 
 /// A string as a Rust literal in ASCII, so that its width is its length.

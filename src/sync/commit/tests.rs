@@ -153,7 +153,7 @@ impl Command {
         let workspace = Workspace::at(directory)?;
         let (base, new) = match (self, workspace.project()) {
             (Self::Init, None) => {
-                (None, Some(Project::new("p".to_owned()).with(Settings::default())?))
+                (None, Some(Project::new("p".to_owned()).with_settings(Settings::default())?))
             }
             (Self::CreateApi | Self::InlineConflict, Some(old)) => (Some(old), with_api(old)),
             (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&gvk()))),
