@@ -81,7 +81,7 @@ fn subjects<'a>(
         resources.iter().filter(keep).map(Subject::Resource).collect()
     };
     match file.per {
-        RenderPer::Project => vec![Subject::Project],
+        RenderPer::Project | RenderPer::Verbatim => vec![Subject::Project],
         RenderPer::License(required) if required == license => vec![Subject::Project],
         RenderPer::License(_) => Vec::new(),
         RenderPer::Group => {
@@ -112,6 +112,7 @@ impl<'a> Subject<'a> {
         };
         let part = |name: &str| {
             let part = name.strip_prefix(before)?.strip_suffix(after)?;
+            let part = part.strip_suffix(".in").unwrap_or(part);
             let path = path.replace("{part}", part);
             Some(Job { file, template: name.to_owned(), path, subject: self })
         };

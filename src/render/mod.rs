@@ -86,7 +86,8 @@ impl Renderer {
         let resources = context::resources(project);
         let groups = context::groups(&resources);
         let jobs = job::all(self.set, project.license(), &resources, &groups)?;
-        self.parse(jobs.iter().map(|job| job.template.as_str()))?;
+        let parsed = jobs.iter().filter(|job| job.file.per != RenderPer::Verbatim);
+        self.parse(parsed.map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.file.per == RenderPer::Crd) {
             let parts: Vec<String> =
                 resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
@@ -161,10 +162,7 @@ impl Renderer {
     fn parse<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<()> {
         let mut new = BTreeMap::new();
         for name in names.filter(|name| !self.tera.contains_template(name)) {
-            new.insert(
-                name,
-                self.set.source(name).with_context(|| format!("no template `{name}`"))?,
-            );
+            new.insert(name, self.source(name)?);
         }
         if !new.is_empty() {
             self.tera.add_raw_templates(new).context("in a template")?;
@@ -172,7 +170,14 @@ impl Renderer {
         Ok(())
     }
 
+    fn source(&self, name: &str) -> Result<&'static str> {
+        self.set.source(name).with_context(|| format!("no template `{name}`"))
+    }
+
     fn run(&self, job: &Job<'_>, resources: &[ResourceContext]) -> Result<String> {
+        if job.file.per == RenderPer::Verbatim {
+            return Ok(self.source(&job.template)?.to_owned());
+        }
         let mut context = job.subject.context();
         if let (RenderPer::Crd, Subject::Resource(storage)) = (job.file.per, job.subject) {
             context.insert("versions", &self.crd_versions(storage, resources)?);

@@ -18,9 +18,9 @@ fn table_lists_exactly_the_templates() {
     for recipe in &recipes {
         for file in set.files() {
             let template = file.template.replace("{recipe}", &recipe.name);
-            match template.strip_suffix("{part}.tera") {
-                Some(directory) => {
-                    let part = |name: &&str| name.starts_with(directory) && name.ends_with(".tera");
+            match template.split_once("{part}") {
+                Some((before, after)) => {
+                    let part = |name: &&str| name.starts_with(before) && name.ends_with(after);
                     expected.extend(set.names().filter(part).map(str::to_owned));
                 }
                 None => _ = expected.insert(template),

@@ -44,6 +44,9 @@
 //! An operator that watches several clusters, or serves webhooks, needs more than this crate has.
 //! A task that runs once and ends is a Job with a kube `Client`.
 
+// Also where the crate is part of a project with lints of its own.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod applier;
 mod client;
 pub mod conditions;

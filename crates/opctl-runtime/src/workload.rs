@@ -2,6 +2,7 @@
 //! and conditions that follow a rollout. These are opinions; the rest of the crate does without them.
 
 mod rollout;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 
 pub use rollout::{Rollout, is_significant};
+pub use status::write_status;
 
 use crate::Identity;
 

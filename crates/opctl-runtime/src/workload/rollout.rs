@@ -47,7 +47,7 @@ impl Rollout {
     }
 
     /// The conditions Available, Progressing and Degraded; `error` is that of the last reconcile.
-    pub fn conditions(self, error: Option<&dyn Display>) -> Vec<ConditionUpdate> {
+    pub fn conditions(self, error: Option<&impl Display>) -> Vec<ConditionUpdate> {
         let stuck = self.stuck && !self.complete;
         let available = if self.available {
             ("PodsReady", "the desired number of pods is ready")
@@ -119,8 +119,8 @@ mod tests {
     }
 
     /// Available, Progressing and Degraded, with three desired pods.
-    fn statuses(deployment: Option<&Deployment>, error: Option<&dyn Display>) -> Vec<bool> {
-        let conditions = Rollout::of(deployment, 3).conditions(error);
+    fn statuses(deployment: Option<&Deployment>, error: Option<&str>) -> Vec<bool> {
+        let conditions = Rollout::of(deployment, 3).conditions(error.as_ref());
         let statuses = conditions.iter();
         statuses
             .map(|condition| condition.status == ConditionStatus::True)
@@ -155,9 +155,8 @@ mod tests {
             ..DeploymentCondition::default()
         }]);
         assert_eq!(statuses(Some(&stuck), None), [false, false, true]);
-        let error: &dyn Display = &"refused";
         assert_eq!(
-            statuses(Some(&observed(3, 3)), Some(error)),
+            statuses(Some(&observed(3, 3)), Some("refused")),
             [true, false, true]
         );
     }
