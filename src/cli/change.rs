@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::error::UserError;
+use crate::render::RUNTIME;
 use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
 use crate::ui::Ui;
 
@@ -30,12 +31,12 @@ impl Flags {
     pub fn apply(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
         let conflicts = plan.conflicts().count();
         if self.dry_run {
-            for step in &plan.steps {
-                show(step, |verb, file| ui.data(format!("{verb:>12} {file}")));
+            for Line { action, file } in lines(&plan.steps) {
+                ui.data(format!("{:>12} {file}", action.verb()));
             }
         } else if conflicts > 0 {
-            for step in plan.conflicts() {
-                show(step, |verb, file| ui.attention(verb, file));
+            for Line { action, file } in lines(plan.conflicts()) {
+                ui.attention(action.verb(), file);
             }
         }
         if conflicts > 0 {
@@ -45,28 +46,41 @@ impl Flags {
             return Ok(false);
         }
         workspace.apply(plan)?;
-        for step in &plan.steps {
-            let is_routine = step.action.reason().is_none() && step.action != Action::Overwrite;
-            show(
-                step,
-                |verb, file| {
-                    if is_routine { ui.status(verb, file) } else { ui.attention(verb, file) }
-                },
-            );
+        for Line { action, file } in lines(&plan.steps) {
+            if action.reason().is_none() && action != Action::Overwrite {
+                ui.status(action.verb(), file);
+            } else {
+                ui.attention(action.verb(), file);
+            }
         }
         Ok(true)
     }
 }
 
-fn show(step: &Step, print: impl Fn(&str, String)) {
-    if step.action == Action::Identical {
-        return;
-    }
-    let file = match step.action.reason() {
-        Some(reason) => format!("{} ({reason})", step.path),
-        None => step.path.clone(),
-    };
-    print(step.action.verb(), file);
+/// What is printed for a step, or for several that do the same with files of the runtime: nobody
+/// reads the names of them all.
+struct Line {
+    action: Action,
+    file: String,
+}
+
+fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
+    let steps: Vec<_> =
+        steps.into_iter().filter(|step| step.action != Action::Identical).collect();
+    let is_runtime = |step: &Step| step.path.starts_with(RUNTIME) && step.action.reason().is_none();
+    let same = |a: &&Step, b: &&Step| is_runtime(a) && is_runtime(b) && a.action == b.action;
+    let groups = steps.chunk_by(same);
+    groups
+        .map(|group| {
+            let Step { action, path, .. } = group[0];
+            let file = match (group.len(), action.reason()) {
+                (1, Some(reason)) => format!("{path} ({reason})"),
+                (1, None) => path.clone(),
+                (files, _) => format!("{RUNTIME} ({files} files)"),
+            };
+            Line { action: *action, file }
+        })
+        .collect()
 }
 
 fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {

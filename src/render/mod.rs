@@ -49,6 +49,9 @@ impl RenderedFile {
 /// The path of the lock file, which cargo updates.
 pub(crate) const LOCK: &str = "Cargo.lock";
 
+/// The directory of the runtime, a crate that is copied as it is.
+pub(crate) const RUNTIME: &str = "runtime/";
+
 /// Renders models with one template set. Templates are parsed on first use.
 pub struct Renderer {
     set: &'static TemplateSet,
