@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use super::Format;
 use crate::cluster::{
     Cluster, ClusterState, ComponentLog, CurrentContext, DEFAULT_NAME, DEFAULT_NODES, Interrupted,
     RunRequest, Signals,
@@ -122,14 +123,6 @@ struct Nodes {
     /// Number of nodes of a new cluster; each node can run 110 pods
     #[arg(long, default_value_t = DEFAULT_NODES, value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Human-readable text
-    Text,
-    /// JSON
-    Json,
 }
 
 /// Runs the command. An interruption is reported only by the exit code and a note.
