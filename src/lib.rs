@@ -12,8 +12,10 @@
 //! ```
 //!
 //! [`crd`] generates the Rust types of an external type from its CRD, [`cluster`] runs a real control
-//! plane on this machine, [`cli`] turns flags into requests, and [`ui`] is the only printer.
+//! plane on this machine, [`audit`] compares the permissions of an operator with its requests, [`cli`]
+//! turns flags into requests, and [`ui`] is the only printer.
 
+pub mod audit;
 pub mod cli;
 pub mod cluster;
 pub mod crd;

@@ -323,6 +323,30 @@ fn two_clusters_run_at_once() {
 }
 
 #[test]
+fn the_cluster_of_the_current_context_is_preferred() {
+    let sandbox = Sandbox::new();
+    let own = sandbox.ok(&["start", "--name", "own", "--nodes", "1"]);
+    let script = "kubectl get nodes -o name | wc -l; echo $OPCTL_NAMESPACE:$OPCTL_CLUSTER";
+    let run = ["run", "--prefer-current-context", "--nodes", "2", "--", "sh", "-ec", script];
+
+    // The user's own cluster, though the local one would have started.
+    let output = sandbox.cluster(&run).env("KUBECONFIG", own.trim()).output().unwrap();
+    assert_eq!(text(&output.stdout), "1\ndefault:\n", "{output:?}");
+    let status: Value =
+        serde_json::from_str(&sandbox.ok(&["status", "--name", "own", "-o", "json"])).unwrap();
+    let server = status["server"].as_str().unwrap();
+    assert!(text(&output.stderr).starts_with(&format!("cluster: {server} (context ")));
+    assert_eq!(sandbox.code(&["status"]), Some(1), "the local cluster was started");
+
+    // Without a current context, the local one; a command on it that prefers its context stays there.
+    let nested = [&["run", "--prefer-current-context", "--", OPCTL, "cluster"], &run[..]].concat();
+    let output = sandbox.cluster(&nested).output().unwrap();
+    assert!(text(&output.stderr).starts_with("cluster: local cluster `opctl` ("), "{output:?}");
+    assert_eq!(text(&output.stdout), "20\ndefault:opctl\n", "{output:?}");
+    assert_eq!(sandbox.code(&["status"]), Some(1), "the local cluster is still running");
+}
+
+#[test]
 fn without_go_and_kwokctl_the_ways_are_listed() {
     let sandbox = Sandbox::new();
     let output = bare(&sandbox).output().unwrap();

@@ -7,9 +7,10 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use super::Format;
 use crate::cluster::{
-    Cluster, ClusterState, ComponentLog, DEFAULT_NAME, DEFAULT_NODES, Interrupted, RunRequest,
-    Signals,
+    Cluster, ClusterState, ComponentLog, CurrentContext, DEFAULT_NAME, DEFAULT_NODES, Interrupted,
+    RunRequest, Signals,
 };
 use crate::ui::Ui;
 
@@ -63,14 +64,15 @@ enum ClusterCommand {
     /// Run a command on the cluster, and start the cluster if it is not running
     #[command(
         long_about = "Run a command on the cluster, and start the cluster if it is not running.\n\n\
-            KUBECONFIG, OPCTL_CLUSTER (the name) and OPCTL_AUDIT_LOG (the API server's audit log) \
-            are set for the command. opctl exits with the exit code of the command, or with 128 + n if \
-            signal n killed it. A cluster that was started for a command is stopped when the last \
-            command on it ends.",
+            KUBECONFIG, OPCTL_CLUSTER (the name), OPCTL_NAMESPACE (`default`) and OPCTL_AUDIT_LOG \
+            (the API server's audit log) are set for the command. opctl exits with the exit code of \
+            the command, or with 128 + n if signal n killed it. A cluster that was started for a \
+            command is stopped when the last command on it ends.",
         after_help = "Examples:\n  \
             opctl cluster run -- kubectl get nodes\n  \
             opctl cluster run --name test -- cargo test\n  \
-            opctl cluster run --no-start -- sh -c 'echo $KUBECONFIG'"
+            opctl cluster run --no-start -- sh -c 'echo $KUBECONFIG'\n  \
+            opctl cluster run --prefer-current-context -- kubectl apply -k config/samples"
     )]
     Run {
         #[command(flatten)]
@@ -80,6 +82,14 @@ enum ClusterCommand {
         /// Fail if the cluster is not running
         #[arg(long)]
         no_start: bool,
+        /// Run on the cluster of the current kubeconfig context, if there is one
+        ///
+        /// The context is determined as by kubectl, from the files in KUBECONFIG or from
+        /// ~/.kube/config. Its server and name are printed first. For the command only
+        /// OPCTL_NAMESPACE is set, to the namespace of the context; a local cluster is not started.
+        /// If there is no current context, the command runs on the local cluster.
+        #[arg(long)]
+        prefer_current_context: bool,
         /// Command and its arguments
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -115,14 +125,6 @@ struct Nodes {
     nodes: u16,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Human-readable text
-    Text,
-    /// JSON
-    Json,
-}
-
 /// Runs the command. An interruption is reported only by the exit code and a note.
 pub(super) fn run(args: ClusterArgs, ui: Ui) -> Result<ExitCode> {
     run_command(args.command, ui).or_else(|error| match error.downcast_ref::<Interrupted>() {
@@ -151,7 +153,18 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         ClusterCommand::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
-        ClusterCommand::Run { name, nodes, no_start, command } => {
+        ClusterCommand::Run { name, nodes, no_start, prefer_current_context, command } => {
+            if prefer_current_context {
+                if let Some(context) = CurrentContext::read()? {
+                    ui.note(format!("cluster: {} (context {})", context.server, context.name));
+                    let code = context.run(ui, &Signals::catch()?, &command)?;
+                    return Ok(ExitCode::from(code));
+                }
+                let name = &name.name;
+                ui.note(format!(
+                    "cluster: local cluster `{name}` (kubeconfig has no current context)"
+                ));
+            }
             let request = RunRequest { command, start: !no_start, nodes: nodes.nodes };
             let code = Cluster::named(&name.name)?.run(ui, &Signals::catch()?, &request)?;
             Ok(ExitCode::from(code))

@@ -1,5 +1,6 @@
 //! The command line: flags become requests; their effects are in the other modules.
 
+mod audit;
 mod change;
 mod cluster;
 mod completion;
@@ -9,10 +10,11 @@ mod init;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::project::VERSION;
 use crate::ui::Ui;
+use audit::AuditArgs;
 use cluster::ClusterArgs;
 use completion::CompletionArgs;
 use create::CreateCommand;
@@ -38,10 +40,20 @@ enum Command {
     #[command(subcommand)]
     Create(CreateCommand),
     Cluster(ClusterArgs),
+    Audit(AuditArgs),
     Completion(CompletionArgs),
     /// Print the version
     #[command(after_help = "Example:\n  opctl version")]
     Version,
+}
+
+/// The format of a command's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Human-readable text
+    Text,
+    /// JSON
+    Json,
 }
 
 /// Parses the arguments, runs the command and returns its exit code.
@@ -59,6 +71,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Init(args) => args.run(ui)?,
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
+        Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui),
         Command::Version => ui.data(format!("opctl {VERSION}")),
     }

@@ -14,6 +14,7 @@ mod build;
 mod config;
 mod directories;
 mod exec;
+mod kubeconfig;
 mod lock;
 mod logs;
 mod process;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+pub use kubeconfig::CurrentContext;
 pub use logs::ComponentLog;
 pub use record::{ClusterRecord, ClusterState, Versions};
 pub use run::RunRequest;

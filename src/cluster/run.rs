@@ -1,8 +1,8 @@
 //! Runs a command on a cluster, which is started if it is not running.
 
 use std::env;
-use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -11,6 +11,7 @@ use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::binaries::path_directories;
+use super::kubeconfig::{CurrentContext, DEFAULT_NAMESPACE};
 use super::lock::Lock;
 use super::record::{ClusterRecord, ClusterState};
 use super::signals::Signals;
@@ -34,9 +35,9 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 impl Cluster {
-    /// Runs a command with `KUBECONFIG` and `OPCTL_CLUSTER` set, forwards signals to it and returns its exit
-    /// code, or 128 + n if signal n killed it. A cluster that was started for a command is stopped when the
-    /// last command on it ends.
+    /// Runs a command with `KUBECONFIG`, `OPCTL_CLUSTER`, `OPCTL_NAMESPACE` and `OPCTL_AUDIT_LOG` set,
+    /// forwards signals to it and returns its exit code, or 128 + n if signal n killed it. A cluster that
+    /// was started for a command is stopped when the last command on it ends.
     ///
     /// # Errors
     /// A [`UserError`] if the cluster is not running and is not started, or if its start fails.
@@ -50,7 +51,8 @@ impl Cluster {
         // Taken before the lock is released, so that another opctl does not find the cluster unused.
         let user = Lock::shared(&self.users_file())?;
         drop(lock);
-        let code = execute(self, ui, signals, &record, &request.command);
+        let code = local_command(self, &record, &request.command)
+            .and_then(|command| execute(ui, signals, command));
         drop(user);
         self.leave(ui)?;
         code
@@ -75,30 +77,57 @@ impl Cluster {
     }
 }
 
-fn execute(
-    cluster: &Cluster,
-    ui: Ui,
-    signals: &Signals,
-    record: &ClusterRecord,
-    command: &[OsString],
-) -> Result<u8> {
-    let [program, args @ ..] = command else {
+impl CurrentContext {
+    /// Runs a command on the cluster of the context. Of the environment only `OPCTL_NAMESPACE` is set.
+    /// Signals and exit codes are those of [`Cluster::run`].
+    ///
+    /// # Errors
+    /// If there is no command.
+    pub fn run(&self, ui: Ui, signals: &Signals, words: &[OsString]) -> Result<u8> {
+        let mut command = command(words)?;
+        command.env("OPCTL_NAMESPACE", &self.namespace);
+        // opctl may run inside `opctl cluster run`, on that cluster or, with another KUBECONFIG, elsewhere.
+        if !is_local(env::var_os("OPCTL_CLUSTER"), env::var_os("KUBECONFIG")) {
+            command.env_remove("OPCTL_CLUSTER").env_remove("OPCTL_AUDIT_LOG");
+        }
+        execute(ui, signals, command)
+    }
+}
+
+/// Whether the kubeconfig is that of the local cluster of this name.
+fn is_local(name: Option<OsString>, kubeconfig: Option<OsString>) -> bool {
+    let cluster = name.and_then(|name| Cluster::named(name.to_str()?).ok());
+    cluster.is_some_and(|cluster| kubeconfig == Some(cluster.kubeconfig().into_os_string()))
+}
+
+fn command(words: &[OsString]) -> Result<Command> {
+    let [program, args @ ..] = words else {
         return Err(UserError::usage("no command to run").into());
     };
     let mut command = Command::new(program);
-    command.args(args).env("KUBECONFIG", &record.kubeconfig).env("OPCTL_CLUSTER", cluster.name());
-    command.env("OPCTL_AUDIT_LOG", &record.audit_log);
+    command.args(args);
+    Ok(command)
+}
+
+/// The command with the environment for a local cluster.
+fn local_command(cluster: &Cluster, record: &ClusterRecord, words: &[OsString]) -> Result<Command> {
+    let mut command = command(words)?;
+    command.env("KUBECONFIG", &record.kubeconfig).env("OPCTL_CLUSTER", cluster.name());
+    command.env("OPCTL_NAMESPACE", DEFAULT_NAMESPACE).env("OPCTL_AUDIT_LOG", &record.audit_log);
     // kubectl caches the discovery of a server by its address, which another cluster may have used before.
     command.env("KUBECACHEDIR", cluster.kubectl_cache());
     if let Some(path) = path_with(&record.kubectl) {
         command.env("PATH", path);
     }
+    Ok(command)
+}
+
+fn execute(ui: Ui, signals: &Signals, mut command: Command) -> Result<u8> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             let is_missing = error.kind() == ErrorKind::NotFound;
-            let message = format!("cannot run `{}`", program.display());
-            ui.error(&anyhow::Error::new(error).context(message));
+            ui.error(&cannot_run(command.get_program(), &error).into());
             return Ok(if is_missing { NOT_FOUND } else { NOT_EXECUTABLE });
         }
     };
@@ -114,6 +143,15 @@ fn execute(
             let _ = pid.zip(signal).map(|(pid, signal)| kill_process(pid, signal));
         }
     }
+}
+
+fn cannot_run(program: &OsStr, reason: &io::Error) -> UserError {
+    let error = UserError::failure(format!("cannot run `{}`: {reason}", program.display()));
+    // On a local cluster kubectl is always found: see `path_with`.
+    if program == "kubectl" && reason.kind() == ErrorKind::NotFound {
+        return error.with_hint("install kubectl: https://kubernetes.io/docs/tasks/tools/");
+    }
+    error
 }
 
 /// `PATH` with the directory of kubectl appended; `None` if `PATH` already has a kubectl.
