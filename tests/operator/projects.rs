@@ -130,9 +130,8 @@ fn the_audit_tells_what_is_permitted_but_never_used_and_what_is_refused() {
         "  - pods\n  verbs:\n",
         "  - pods\n  verbs:\n  - delete\n",
     );
-    let mut audit = project.command("cargo");
-    audit.args(["run", "--quiet", "--bin", "rbac-audit"]);
-    audit.env("OPCTL_AUDIT_LOG", &cluster.audit_log);
+    let mut audit = project.command(env!("CARGO_BIN_EXE_opctl"));
+    audit.arg("audit").env("OPCTL_AUDIT_LOG", &cluster.audit_log);
     let output = audit.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
