@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
+pub(crate) use self::control::Control;
 use crate::applier::Applier;
 use crate::client;
 use crate::events::EventRecorder;
@@ -79,6 +80,14 @@ impl Manager {
             .context("cannot find a cluster: there is no kubeconfig, and this is not a pod")?;
         let (name, version) = (identity.name(), identity.version());
         info!(server = %config.cluster_url, version, "starting {name}");
+        Ok(Self::for_config(identity, config, options)?)
+    }
+
+    pub(crate) fn for_config(
+        identity: Identity,
+        config: Config,
+        options: Options,
+    ) -> kube::Result<Self> {
         let client = client::connect(config.clone())?;
         Ok(Self::build(identity, client, Some(config), options))
     }
@@ -235,7 +244,7 @@ impl Manager {
     pub async fn run(self) -> Result<()> {
         let mut sigterm = signal(SignalKind::terminate())?;
         let mut sigint = signal(SignalKind::interrupt())?;
-        let mut control = control::start(&self)?;
+        let mut control = self.control()?;
         tokio::select! {
             _ = sigterm.recv() => info!("stopping on SIGTERM"),
             _ = sigint.recv() => info!("stopping on SIGINT"),
@@ -250,6 +259,11 @@ impl Manager {
             control.release().await?;
         }
         Ok(())
+    }
+
+    /// Serves probes and metrics, and takes part in leader election, until the result is dropped.
+    pub(crate) fn control(&self) -> Result<Control> {
+        control::start(self)
     }
 
     /// Starts no further reconcile and waits for those under way. Returns whether they ended in time.

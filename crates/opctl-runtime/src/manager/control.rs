@@ -9,21 +9,21 @@ use kube::Client;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Manager, host};
 use crate::client;
 use crate::leader::Elector;
 use crate::server;
 
-/// The thread.
-pub(super) struct Control {
-    release: CancellationToken,
+/// The thread. It ends when this is dropped.
+pub(crate) struct Control {
+    release: DropGuard,
     ended: oneshot::Receiver<Result<()>>,
 }
 
 /// Starts to serve and to take part in the election.
-pub(super) fn start(manager: &Manager) -> Result<Control> {
+pub(crate) fn start(manager: &Manager) -> Result<Control> {
     let release = CancellationToken::new();
     let (sender, ended) = oneshot::channel();
     let (manager, token) = (manager.clone(), release.clone());
@@ -34,21 +34,28 @@ pub(super) fn start(manager: &Manager) -> Result<Control> {
     };
     let thread = thread::Builder::new().name("control".to_owned());
     thread.spawn(run).context("cannot start a thread")?;
-    Ok(Control { release, ended })
+    Ok(Control {
+        release: release.drop_guard(),
+        ended,
+    })
 }
 
 impl Control {
     /// Waits until a server fails or the lease is lost.
     pub async fn ended(&mut self) -> Result<()> {
-        let ended = (&mut self.ended).await;
-        ended.unwrap_or_else(|_| Err(anyhow!("leader election and servers have panicked")))
+        finished((&mut self.ended).await)
     }
 
     /// Releases the lease and stops serving.
-    pub async fn release(mut self) -> Result<()> {
-        self.release.cancel();
-        self.ended().await
+    pub async fn release(self) -> Result<()> {
+        let Self { release, ended } = self;
+        drop(release);
+        finished(ended.await)
     }
+}
+
+fn finished(ended: Result<Result<()>, oneshot::error::RecvError>) -> Result<()> {
+    ended.unwrap_or_else(|_| Err(anyhow!("leader election and servers have panicked")))
 }
 
 async fn run(manager: Manager, release: CancellationToken) -> Result<()> {

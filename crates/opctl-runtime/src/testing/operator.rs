@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
+use axum::http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Config, ResourceExt};
 
 use super::service_account::{self, KubeconfigFile};
-use super::{client, install_crds};
+use super::{client, eventually, free_address, install_crds};
+use crate::client::connect;
+use crate::manager::Control;
 use crate::{Identity, Manager, Options};
 
 /// The operator's controllers at work in a namespace of their own, as the service account
 /// `controller-manager` with what config/rbac binds to it and nothing else. So a test fails when a rule
-/// is missing.
+/// is missing. As it is deployed, it reconciles while it holds a lease, and serves metrics.
 ///
 /// # Example
 /// ```no_run
@@ -46,6 +49,7 @@ pub struct Operator {
     /// What runs the controllers.
     pub manager: Manager,
     _kubeconfig: KubeconfigFile,
+    _control: Control,
 }
 
 impl Operator {
@@ -74,18 +78,62 @@ impl Operator {
         let namespace = create_namespace(&admin).await;
         let kubeconfig = service_account::create(&admin, &namespace).await;
 
-        let flags = [&["--namespaces", &namespace], flags].concat();
-        let options = Options::from_flags(flags).unwrap_or_else(|error| panic!("{error}"));
-        let manager = Manager::new(identity, kubeconfig.client().await, options);
+        let metrics = free_address();
+        let options = options(&namespace, &metrics, flags);
+        let config = kubeconfig.config().await;
+        let manager = Manager::for_config(identity, config.clone(), options)
+            .expect("the kubeconfig should be valid");
         start(&manager);
+        let control = manager.control().expect("a thread should start");
+        scrape(&metrics, config).await;
         Self {
             client: admin,
             namespace,
             kubeconfig: kubeconfig.path().to_owned(),
             manager,
             _kubeconfig: kubeconfig,
+            _control: control,
         }
     }
+}
+
+/// The flags as config/manager has them, and those of the test. Probes are left out: a test that
+/// needs them runs the binary.
+fn options(namespace: &str, metrics: &str, flags: &[&str]) -> Options {
+    let defaults = [
+        ("--namespaces", namespace),
+        ("--leader-elect", "true"),
+        ("--leader-elect-namespace", namespace),
+        ("--leader-elect-retry-period", "500ms"),
+        ("--metrics-bind-address", metrics),
+        ("--health-probe-bind-address", "0"),
+    ];
+    let is_given = |name: &str| {
+        let mut names = flags.iter().filter_map(|flag| flag.split('=').next());
+        names.any(|flag| flag == name)
+    };
+    let defaults = defaults
+        .iter()
+        .filter(|(name, _)| !is_given(name))
+        .map(|(name, value)| format!("{name}={value}"));
+    let flags = defaults.chain(flags.iter().map(ToString::to_string));
+    Options::from_flags(flags).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Asks for the metrics as the service account, so that the operator needs its permissions to
+/// authorize clients. Whether it answers is what counts.
+async fn scrape(address: &str, config: Config) {
+    let url = format!("https://{address}");
+    let mut scraper = Config::new(url.parse().expect("the URL should be valid"));
+    scraper.accept_invalid_certs = true; // it is self-signed
+    scraper.auth_info = config.auth_info;
+    let client = connect(scraper).expect("a client needs no more than a URL");
+    eventually("an answer to a scrape", async || {
+        let request = Request::get("/metrics").body(Vec::new().into());
+        let request = request.expect("the request should be valid");
+        client.send(request).await.ok()
+    })
+    .await;
 }
 
 async fn create_namespace(client: &Client) -> String {

@@ -35,13 +35,12 @@ impl KubeconfigFile {
         &self.0
     }
 
-    /// A client with the permissions of the service account.
-    pub async fn client(&self) -> Client {
+    /// The configuration of a client with the permissions of the service account.
+    pub async fn config(&self) -> Config {
         let kubeconfig = Kubeconfig::read_from(&self.0).expect("the kubeconfig should be readable");
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let config = config.expect("the kubeconfig should have a current context");
-        crate::client::connect(config).expect("the kubeconfig should be valid")
+        config.expect("the kubeconfig should have a current context")
     }
 }
 
