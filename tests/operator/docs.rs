@@ -115,8 +115,17 @@ fn the_comparison_compares() {
 fn clone(machine: &Machine) -> PathBuf {
     let clone = machine.home().join("opctl");
     fs::create_dir(&clone).unwrap();
-    for part in ["Cargo.toml", "Cargo.lock", "build.rs", "src", "templates", "benches", "README.md"]
-    {
+    for part in [
+        ".cargo",
+        "Cargo.toml",
+        "Cargo.lock",
+        "build.rs",
+        "src",
+        "crates",
+        "templates",
+        "benches",
+        "README.md",
+    ] {
         let mut copy = Command::new("cp");
         copy.args(["-r", part]).arg(&clone).current_dir(HERE);
         finished(part, copy.output().unwrap());
