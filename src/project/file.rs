@@ -2,7 +2,7 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::{FORMAT, LAYOUT, Project, Resource, VERSION};
+use super::{FORMAT, INSTALL, LAYOUT, Project, Resource, VERSION};
 use crate::error::UserError;
 
 impl Project {
@@ -110,7 +110,7 @@ fn check_origin(fields: &Mapping) -> Result<(), UserError> {
                 "unsupported version {} of PROJECT: opctl {VERSION} supports \"{FORMAT}\"",
                 version.trim()
             ))
-            .with_hint("update opctl: `cargo install opctl`"))
+            .with_hint(format!("update opctl: `{INSTALL}`")))
         }
         None => Err(invalid_project("missing field `version`")
             .with_hint(format!("write `version: \"{FORMAT}\"`"))),
@@ -125,7 +125,7 @@ fn check_version(version: &str) -> Result<(), UserError> {
         (Some(_), _) => Err(UserError::failure(format!(
             "the project requires opctl {version} or newer, and this is opctl {VERSION}"
         ))
-        .with_hint("update opctl: `cargo install opctl`")),
+        .with_hint(format!("update opctl: `{INSTALL}`"))),
         (None, _) => {
             let error = invalid_field("cliVersion", version, "must be a version such as `0.1.0`");
             Err(error.with_hint("set it to the version of opctl that created the project"))

@@ -37,6 +37,11 @@ const FORMAT: &str = "3";
 pub const DEFAULT_DOMAIN: &str = "my.domain";
 /// The version of opctl, which is also the version of its newest template set.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The command that installs opctl, for hints and for the texts of projects. opctl is not published yet.
+///
+/// # Caveats
+/// Templates render it: the template sets of released versions have to keep their value.
+pub const INSTALL: &str = "cargo install --locked --path <checkout of opctl>";
 
 /// A project, as `PROJECT` holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

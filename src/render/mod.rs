@@ -19,7 +19,7 @@ use serde::Serialize;
 use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::UserError;
-use crate::project::{Project, names};
+use crate::project::{INSTALL, Project, names};
 use context::{GroupContext, ProjectContext, ResourceContext};
 pub use extra_files::extra_files;
 use files::{Ownership, RenderPer};
@@ -151,6 +151,7 @@ impl Renderer {
             header: if header.is_empty() { header } else { format!("{header}\n") },
             header_hash: project.header("#"),
             project,
+            opctl: OpctlContext { install: INSTALL },
             resources,
             groups,
             kinds,
@@ -236,6 +237,7 @@ fn check_package(lock: &str, name: &str) -> Result<(), UserError> {
 #[derive(Serialize)]
 struct Globals<'a> {
     project: ProjectContext,
+    opctl: OpctlContext,
     header: String,
     header_hash: String,
     resources: &'a [ResourceContext],
@@ -243,6 +245,13 @@ struct Globals<'a> {
     kinds: Vec<&'a ResourceContext>,
     controllers: Vec<&'a ResourceContext>,
     rules: Vec<recipes::PolicyRule>,
+}
+
+/// opctl itself.
+#[derive(Serialize)]
+struct OpctlContext {
+    /// The command that installs it.
+    install: &'static str,
 }
 
 /// One item of a CRD's `spec.versions`.

@@ -9,6 +9,15 @@ use super::*;
 use crate::project::options::RecipeOptions;
 use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk, License};
 
+/// A command that installs opctl from elsewhere fails as long as opctl is not published there.
+#[test]
+fn templates_take_the_install_command_from_its_constant() {
+    let set = TemplateSet::current();
+    let names = set.names().filter(|name| set.source(name).unwrap().contains("cargo install"));
+    // The workflow installs what the user has named.
+    assert_eq!(names.collect::<Vec<_>>(), ["project/.github/workflows/test.yml.tera"]);
+}
+
 /// Every template has a row in the table, and every row has its template, for each recipe.
 #[test]
 fn table_lists_exactly_the_templates() {
