@@ -46,6 +46,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Config, ResourceExt};
+use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 pub use e2e::e2e;
@@ -128,6 +129,24 @@ pub async fn install_crds(client: &Client, directory: impl AsRef<Path>) {
             .unwrap_or_else(|_| panic!("the CRD {name} should be established within {TIMEOUT:?}"))
             .expect("the API server should let the test watch CRDs");
     }
+}
+
+/// The object of a manifest in YAML.
+///
+/// # Example
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use opctl_runtime::testing::from_manifest;
+///
+/// let settings: ConfigMap = from_manifest("metadata: { name: settings }");
+/// assert_eq!(settings.metadata.name.as_deref(), Some("settings"));
+/// ```
+///
+/// # Panics
+/// It is not a manifest of a `K`.
+pub fn from_manifest<K: DeserializeOwned>(manifest: &str) -> K {
+    serde_saphyr::from_str(manifest)
+        .unwrap_or_else(|error| panic!("the manifest should be valid: {error}"))
 }
 
 /// An address of this machine at which nothing listens, such as `127.0.0.1:40000`.
