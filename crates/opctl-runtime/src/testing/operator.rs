@@ -1,0 +1,104 @@
+//! The operator in a namespace of its own, with the permissions that it is deployed with.
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client, ResourceExt};
+
+use super::service_account::{self, KubeconfigFile};
+use super::{client, install_crds};
+use crate::{Identity, Manager, Options};
+
+/// The operator's controllers at work in a namespace of their own, as the service account
+/// `controller-manager` with what config/rbac binds to it and nothing else. So a test fails when a rule
+/// is missing.
+///
+/// # Example
+/// ```no_run
+/// use std::process::Command;
+///
+/// use opctl_runtime::testing::{Operator, Process};
+/// use opctl_runtime::{Identity, Manager};
+///
+/// # const IDENTITY: Identity = Identity::new("test", "1.0.0");
+/// # fn start_controllers(_: &Manager, _registry_url: &str) {}
+/// # async fn test() {
+/// // What the operator's own flags set, the closure captures.
+/// let flags = ["--max-concurrent-reconciles=1"];
+/// let start = |manager: &Manager| start_controllers(manager, "http://localhost:5000");
+/// let operator = Operator::with_flags(IDENTITY, &flags, start).await;
+///
+/// // Its binary, as the same service account:
+/// let mut command = Command::new("target/debug/manager");
+/// command.env("KUBECONFIG", &operator.kubeconfig);
+/// let manager = Process::start(command.args(["--namespaces", &operator.namespace]));
+/// # }
+/// ```
+#[non_exhaustive]
+pub struct Operator {
+    /// The client of the test, which may do everything.
+    pub client: Client,
+    /// The namespace, which has nothing else in it.
+    pub namespace: String,
+    /// A kubeconfig of the service account. The file goes with the `Operator`.
+    pub kubeconfig: PathBuf,
+    /// What runs the controllers.
+    pub manager: Manager,
+    _kubeconfig: KubeconfigFile,
+}
+
+impl Operator {
+    /// Installs the CRDs of config/crd/bases and, for external types, of tests/crds; creates a namespace
+    /// and a service account in it; and calls `start`, which starts the controllers. They watch that
+    /// namespace alone.
+    ///
+    /// # Panics
+    /// `OPCTL_CLUSTER` is not set; a manifest is invalid.
+    pub async fn start(identity: Identity, start: impl FnOnce(&Manager)) -> Self {
+        Self::with_flags(identity, &[], start).await
+    }
+
+    /// As [`Operator::start`], with flags of [`Options`].
+    ///
+    /// # Panics
+    /// `OPCTL_CLUSTER` is not set; a manifest or a flag is invalid.
+    pub async fn with_flags(
+        identity: Identity,
+        flags: &[&str],
+        start: impl FnOnce(&Manager),
+    ) -> Self {
+        let admin = client().await;
+        install_crds(&admin, "config/crd/bases").await;
+        install_crds(&admin, "tests/crds").await;
+        let namespace = create_namespace(&admin).await;
+        let kubeconfig = service_account::create(&admin, &namespace).await;
+
+        let flags = [&["--namespaces", &namespace], flags].concat();
+        let options = Options::from_flags(flags).unwrap_or_else(|error| panic!("{error}"));
+        let manager = Manager::new(identity, kubeconfig.client().await, options);
+        start(&manager);
+        Self {
+            client: admin,
+            namespace,
+            kubeconfig: kubeconfig.path().to_owned(),
+            manager,
+            _kubeconfig: kubeconfig,
+        }
+    }
+}
+
+async fn create_namespace(client: &Client) -> String {
+    let namespace = Namespace {
+        metadata: ObjectMeta {
+            generate_name: Some("test-".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let created = namespaces.create(&PostParams::default(), &namespace).await;
+    created
+        .expect("the API server should create a namespace")
+        .name_any()
+}
