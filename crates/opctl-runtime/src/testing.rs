@@ -3,6 +3,7 @@
 //! - [`Operator`] runs its controllers on a real API server, in a namespace of their own, with the
 //!   permissions of config/rbac and no others. [`eventually`] waits for what they do.
 //! - [`Process`] runs its binary, and [`e2e()`] runs it as config/default deploys it.
+//! - [`recording_client`] is for unit tests without an API server.
 //!
 //! Enable the feature `testing` under `[dev-dependencies]`: nothing of it is part of the operator then.
 //! `cargo test` runs tests in the root directory of the package; paths such as config/rbac are relative
@@ -35,6 +36,7 @@ mod e2e;
 mod manifest;
 mod operator;
 mod process;
+mod recording;
 mod service_account;
 
 use std::env;
@@ -52,6 +54,7 @@ use tokio::time::{sleep, timeout};
 pub use e2e::e2e;
 pub use operator::Operator;
 pub use process::Process;
+pub use recording::{Request, Requests, recording_client, recording_client_with};
 
 /// How long a test waits for anything: also a slow machine with many tests at once gets there.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -66,19 +69,16 @@ const FIELD_MANAGER: &str = "test";
 ///
 /// # Example
 /// ```
-/// # tokio_test(async {
 /// use opctl_runtime::testing::eventually;
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let mut looks = 0;
 /// let third = async || {
 ///     looks += 1;
 ///     (looks == 3).then_some("found")
 /// };
 /// assert_eq!(eventually("third look", third).await, "found");
-/// # });
-/// # fn tokio_test(test: impl Future) {
-/// #     let mut runtime = tokio::runtime::Builder::new_current_thread();
-/// #     runtime.enable_all().build().unwrap().block_on(test);
 /// # }
 /// ```
 ///
