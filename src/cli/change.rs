@@ -65,8 +65,7 @@ struct Line {
 }
 
 fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
-    let steps: Vec<_> =
-        steps.into_iter().filter(|step| step.action != Action::Identical).collect();
+    let steps: Vec<_> = steps.into_iter().filter(|step| step.action != Action::Identical).collect();
     let is_runtime = |step: &Step| step.path.starts_with(RUNTIME) && step.action.reason().is_none();
     let same = |a: &&Step, b: &&Step| is_runtime(a) && is_runtime(b) && a.action == b.action;
     let groups = steps.chunk_by(same);

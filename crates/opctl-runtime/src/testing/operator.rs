@@ -1,5 +1,6 @@
 //! The operator in a namespace of its own, with the permissions that it is deployed with.
 
+use std::future::pending;
 use std::path::PathBuf;
 
 use axum::http::Request;
@@ -10,12 +11,12 @@ use kube::{Api, Client, Config, ResourceExt};
 use super::service_account::{self, KubeconfigFile};
 use super::{client, eventually, free_address, install_crds};
 use crate::client::connect;
-use crate::manager::Control;
 use crate::{Identity, Manager, Options};
 
 /// The operator's controllers at work in a namespace of their own, as the service account
 /// `controller-manager` with what config/rbac binds to it and nothing else. So a test fails when a rule
 /// is missing. As it is deployed, it reconciles while it holds a lease, and serves metrics.
+/// It runs until the test ends.
 ///
 /// # Example
 /// ```no_run
@@ -49,7 +50,6 @@ pub struct Operator {
     /// What runs the controllers.
     pub manager: Manager,
     _kubeconfig: KubeconfigFile,
-    _control: Control,
 }
 
 impl Operator {
@@ -85,6 +85,11 @@ impl Operator {
             .expect("the kubeconfig should be valid");
         start(&manager);
         let control = manager.control().expect("a thread should start");
+        // Like the controllers, it goes with the runtime of the test.
+        tokio::spawn(async move {
+            let _control = control;
+            pending::<()>().await;
+        });
         scrape(&metrics, config).await;
         Self {
             client: admin,
@@ -92,7 +97,6 @@ impl Operator {
             kubeconfig: kubeconfig.path().to_owned(),
             manager,
             _kubeconfig: kubeconfig,
-            _control: control,
         }
     }
 }
