@@ -1,40 +1,37 @@
 // Copyright The my-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//! Watches Deployment of `apps/v1`, which is Kubernetes' own.
-//! It makes nothing of it yet.
+//! Watches Deployment of `apps/v1`, which is a core type of Kubernetes.
+//! It does nothing yet.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::runtime::controller::Action;
+use opctl_runtime::rbac::rule;
+use opctl_runtime::{Controller, Manager, Result};
 use tracing::info;
 
-use crate::manager::Manager;
-use crate::manager::controller::Controller;
-use crate::manager::error::Result;
-use crate::manager::rbac::rule;
-
-/// What the controller may do; `make manifests` makes config/rbac/role.yaml of it.
+/// The permissions of the controller; `make manifests` writes them to config/rbac/role.yaml.
 pub fn rules() -> Vec<PolicyRule> {
     vec![rule::<v1::Deployment>(&["list", "watch"])]
 }
 
 /// What a reconcile works with: nothing yet.
-pub struct Context;
+struct Context;
 
-/// Starts the controller: its cache, and the reconciler that its changes wake.
+/// Starts the controller.
 pub fn start(manager: &Manager) {
-    Controller::new(manager).run(Context, reconcile);
+    Controller::new(manager).run(reconcile, Context);
 }
 
-/// Called for every object that there is, and again after each change of one. The object is somebody
-/// else's: read it and make other objects of it, but leave its spec and status to those who own them.
-pub async fn reconcile(object: Arc<v1::Deployment>, _: Arc<Context>) -> Result<Action> {
+/// Runs for every existing object, and again after each change of one. Read the object and write
+/// others, but leave its spec and status to the controllers that it belongs to.
+async fn reconcile(object: Arc<v1::Deployment>, _: Arc<Context>) -> Result<Action> {
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    info!("seen, and nothing made of it");
+    info!("nothing to do yet");
     Ok(Action::await_change())
 }

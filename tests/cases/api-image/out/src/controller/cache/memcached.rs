@@ -1,7 +1,7 @@
 // Copyright The my-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reconciles Memcached: a Deployment for each, and a status that tells how its pods are.
+//! Reconciles Memcached: a Deployment for each, and a status that follows its pods.
 
 use std::sync::Arc;
 
@@ -15,32 +15,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 use kube::runtime::controller::Action;
+use opctl_runtime::conditions::set_conditions;
+use opctl_runtime::rbac::{rule, subresource_rule};
+use opctl_runtime::workload::{self, Rollout, container_security, pod_security, selector_text};
+use opctl_runtime::{Applier, Controller, Error, Manager, Result, Store};
 
+use crate::IDENTITY;
 use crate::api::cache::v1alpha1;
-use crate::manager::Manager;
-use crate::manager::cache::Cache;
-use crate::manager::conditions::conditions;
-use crate::manager::controller::Controller;
-use crate::manager::error::{Error, Result};
-use crate::manager::field_manager::FieldManager;
-use crate::manager::rbac::{rule, subresource_rule};
-use crate::manager::rollout::Rollout;
-use crate::manager::workload::{self, container_security, pod_security, selector_text};
 
-/// What the Deployment and its pods are labelled as.
+/// The label `app.kubernetes.io/name` of the Deployment and its pods.
 const APP: &str = "memcached";
 
 /// The image where the spec names none, unless this variable is set in the manager's environment.
 const IMAGE: &str = "memcached:1.6.26-alpine3.19";
 const VARIABLE: &str = "RELATED_IMAGE_MEMCACHED";
 
-/// What runs in the container in place of the image's own command.
+/// The command of the container, instead of that of the image.
 const COMMAND: [&str; 5] = ["memcached", "--memory-limit=64", "-o", "modern", "-v"];
 
 /// The id of the user that the container runs as.
 const USER: i64 = 11211;
 
-/// What the controller may do; `make manifests` makes config/rbac/role.yaml of it.
+/// The permissions of the controller; `make manifests` writes them to config/rbac/role.yaml.
 pub fn rules() -> Vec<PolicyRule> {
     vec![
         rule::<v1alpha1::Memcached>(&["list", "watch"]),
@@ -51,49 +47,46 @@ pub fn rules() -> Vec<PolicyRule> {
 }
 
 /// What a reconcile works with.
-pub struct Context {
-    objects: Cache<v1alpha1::Memcached, v1alpha1::Memcached>,
-    deployments: Cache<Deployment, v1alpha1::Memcached>,
-    field_manager: FieldManager,
+struct Context {
+    objects: Store<v1alpha1::Memcached>,
+    deployments: Store<Deployment>,
+    applier: Applier,
     image: String,
 }
 
-/// Starts the controller: its caches, and the reconciler that their changes wake.
+/// Starts the controller.
 pub fn start(manager: &Manager) {
     let controller = Controller::new(manager);
     let context = Context {
-        objects: controller.objects(),
+        objects: controller.store(),
         deployments: controller.owns(),
-        field_manager: manager.field_manager(),
+        applier: controller.applier(),
         image: std::env::var(VARIABLE).unwrap_or_else(|_| IMAGE.to_owned()),
     };
-    controller.run(context, reconcile);
+    controller.run(reconcile, context);
 }
 
-/// Makes the cluster have what the object asks for, and the object tell what the cluster has.
-pub async fn reconcile(object: Arc<v1alpha1::Memcached>, ctx: Arc<Context>) -> Result<Action> {
+/// Brings the cluster to the state that the object specifies, and its status to that of the cluster.
+async fn reconcile(object: Arc<v1alpha1::Memcached>, ctx: Arc<Context>) -> Result<Action> {
     if object.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change()); // its children go with it, by their owner reference
+        return Ok(Action::await_change()); // its Deployment has an owner reference and goes with it
     }
     let desired = deployment(&object, &ctx.image);
-    let applied = ctx
-        .field_manager
-        .apply(&*object, desired, &ctx.deployments)
-        .await;
+    let applied = ctx.applier.apply(&*object, desired, &ctx.deployments).await;
 
-    let deployment = ctx.deployments.owned_by(&object).into_iter().next();
+    let deployment = ctx.deployments.by_owner(&*object).into_iter().next();
     let status = status(&object, deployment.as_deref(), applied.as_ref().err());
-    let wait = ctx
-        .field_manager
-        .write_status(&*object, status, &ctx.objects)
-        .await?;
+    workload::write_status(&ctx.applier, &*object, status, &ctx.objects, |status| {
+        &status.conditions
+    })
+    .await?;
     applied?;
-    Ok(wait.map_or_else(Action::await_change, Action::requeue))
+    Ok(Action::await_change())
 }
 
 /// The Deployment that runs the containers.
 fn deployment(object: &v1alpha1::Memcached, default_image: &str) -> Deployment {
-    let labels = workload::labels(APP, "server", object);
+    let labels = workload::labels(IDENTITY, APP, "server", object);
     let pod = PodSpec {
         automount_service_account_token: Some(false),
         containers: vec![container(object, default_image)],
@@ -139,7 +132,7 @@ fn container(object: &v1alpha1::Memcached, default_image: &str) -> Container {
         name: "main".to_owned(),
         image: Some(image.to_owned()),
         command: Some(COMMAND.map(str::to_owned).to_vec()),
-        // Desired to be empty, so that a variable added by hand is taken out again.
+        // Desired to be empty, so that a variable added by hand is removed again.
         env: Some(Vec::new()),
         ports: Some(vec![ContainerPort {
             name: Some("main".to_owned()),
@@ -156,7 +149,7 @@ fn container(object: &v1alpha1::Memcached, default_image: &str) -> Container {
     }
 }
 
-/// What is to be told of the object, given what the cluster has of it.
+/// The status of the object, given what the cluster has of it.
 fn status(
     object: &v1alpha1::Memcached,
     deployment: Option<&Deployment>,
@@ -165,23 +158,23 @@ fn status(
     let observed = deployment
         .and_then(|deployment| deployment.status.clone())
         .unwrap_or_default();
-    let previous = object
-        .status
-        .as_ref()
-        .map_or(&[][..], |status| &status.conditions);
-    let findings = Rollout::of(deployment, object.spec.size).findings(error);
+    let previous = object.status.clone().unwrap_or_default().conditions;
+    let generation = object.metadata.generation;
+    let conditions = Rollout::of(deployment, object.spec.size).conditions(error);
 
     v1alpha1::MemcachedStatus {
-        observed_generation: object.metadata.generation,
+        observed_generation: generation,
         replicas: observed.replicas.unwrap_or_default(),
         ready_replicas: observed.ready_replicas.unwrap_or_default(),
         selector: selector_text(&workload::selector(APP, object)),
-        conditions: conditions(previous, object.metadata.generation, &findings),
+        conditions: set_conditions(&previous, generation, &conditions),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use opctl_runtime::conditions::is_true;
+
     use super::*;
 
     fn object(image: Option<&str>) -> v1alpha1::Memcached {
@@ -194,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_the_spec_comes_before_the_default_one() {
+    fn the_image_of_the_spec_overrides_the_default() {
         assert_eq!(
             container(&object(None), IMAGE).image.as_deref(),
             Some(IMAGE)
@@ -210,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_has_the_port_asked_for() {
+    fn the_container_has_the_specified_port() {
         let container = container(&object(None), IMAGE);
         assert_eq!(container.ports.unwrap()[0].container_port, 1234);
     }
@@ -218,7 +211,6 @@ mod tests {
     #[test]
     fn without_a_deployment_it_is_not_available() {
         let status = status(&object(None), None, None);
-        assert_eq!(status.conditions[0].type_, "Available");
-        assert_eq!(status.conditions[0].status, "False");
+        assert!(!is_true(&status.conditions, "Available"));
     }
 }
