@@ -1,4 +1,5 @@
-//! What the kernel knows about this process, under the names of Prometheus' client libraries.
+//! What the kernel knows about this process, under the names of Prometheus' client libraries. The crate
+//! kubert-prometheus-process has more of it, but takes an older prometheus-client (0.2.3 takes 0.23).
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
