@@ -2,6 +2,7 @@
 //! same tree.
 
 mod context;
+mod dependencies;
 mod extra_files;
 pub mod files;
 mod job;
@@ -21,6 +22,7 @@ use tera::{Context, Delimiters, Kwargs, State, Tera};
 use crate::error::UserError;
 use crate::project::{INSTALL, Project, names};
 use context::{GroupContext, ProjectContext, ResourceContext};
+use dependencies::Dependency;
 pub use extra_files::extra_files;
 use files::{Ownership, RenderPer};
 use job::{Job, Subject};
@@ -76,6 +78,7 @@ impl Renderer {
         tera.autoescape_on(Vec::<&str>::new());
         tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
         tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust(text));
+        tera.register_filter("sort_lines", |text: &str, _: Kwargs, _: &State<'_>| sort_lines(text));
         Ok(Self { set, tera })
     }
 
@@ -86,6 +89,7 @@ impl Renderer {
     /// another error if a template is invalid.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let recipes = self.recipes(project)?;
+        let dependencies = dependencies::merge(recipes.values())?;
         let resources = context::resources(project);
         let groups = context::groups(&resources);
         let jobs = job::all(self.set, project.license(), &resources, &groups)?;
@@ -96,13 +100,14 @@ impl Renderer {
                 resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
             self.parse(parts.iter().map(String::as_str))?;
         }
-        self.set_globals(project, &resources, &groups, &recipes)?;
+        self.set_globals(project, &resources, &groups, &recipes, &dependencies)?;
 
         let mut tree = Tree::new();
         for job in &jobs {
-            let text = self.run(job, &resources)?;
+            let mut text = self.run(job, &resources)?;
             if job.path == LOCK {
                 check_package(&text, &project.project_name)?;
+                text = lock::add_dependencies(&text, &project.project_name, &dependencies)?;
             }
             tree.insert(job.path.clone(), RenderedFile { text, ownership: job.file.ownership });
         }
@@ -136,6 +141,7 @@ impl Renderer {
         resources: &[ResourceContext],
         groups: &[GroupContext],
         recipes: &BTreeMap<String, Recipe>,
+        dependencies: &[Dependency],
     ) -> Result<()> {
         let kinds: Vec<&ResourceContext> = groups.iter().flat_map(|group| &group.kinds).collect();
         let controllers: Vec<&ResourceContext> =
@@ -157,6 +163,7 @@ impl Renderer {
             kinds,
             controllers,
             rules,
+            dependencies,
         };
         *self.tera.global_context() = Context::from_serialize(&globals)?;
         Ok(())
@@ -245,6 +252,7 @@ struct Globals<'a> {
     kinds: Vec<&'a ResourceContext>,
     controllers: Vec<&'a ResourceContext>,
     rules: Vec<recipes::PolicyRule>,
+    dependencies: &'a [Dependency],
 }
 
 /// opctl itself.
@@ -282,4 +290,11 @@ fn rust(text: &str) -> String {
         _ => c.escape_default().to_string(),
     });
     format!("\"{}\"", escaped.collect::<String>())
+}
+
+/// The lines that are not empty, in alphabetical order.
+fn sort_lines(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }

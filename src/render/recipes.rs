@@ -32,6 +32,10 @@ pub struct Recipe {
     /// The required options. If they are set, this recipe is the default.
     #[serde(default)]
     pub requires: Vec<String>,
+    /// The crates that its code needs in addition to those of every project: the version requirement
+    /// or the inline table of Cargo.toml by the name of the crate.
+    #[serde(default)]
+    pub dependencies: BTreeMap<String, String>,
     /// The permissions of the controller.
     pub rules: Vec<Rule>,
 }

@@ -236,6 +236,49 @@ fn recipes_name_existing_options() {
     }
 }
 
+/// The names of the crates under `[dependencies]`.
+fn dependencies_of(project: &Project) -> Vec<String> {
+    let tree = Renderer::new(TemplateSet::current()).unwrap().render(project).unwrap();
+    let manifest = &tree["Cargo.toml"].text;
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let lines = dependencies.lines().take_while(|line| !line.is_empty());
+    lines.map(|line| line.split(['.', ' ']).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_recipe_adds_its_dependencies_to_those_of_the_project() {
+    let with_recipe = |recipe: &str| {
+        let project = Project::new("p".to_owned());
+        let request = ApiRequest { gvk: Gvk::new("a", "v1", "Type"), ..ApiRequest::default() };
+        let mut checked = project.check_api(request).unwrap();
+        checked.recipe = recipe.to_owned();
+        dependencies_of(&project.with_api(&checked).unwrap())
+    };
+    let own = dependencies_of(&Project::new("p".to_owned()));
+    assert!(own.is_sorted(), "{own:?}");
+    assert_eq!(with_recipe("memcached"), own);
+
+    let all = with_recipe("postgres");
+    assert!(all.is_sorted(), "{all:?}");
+    let added: Vec<_> = all.iter().filter(|name| !own.contains(name)).collect();
+    assert_eq!(added, ["getrandom", "thiserror"]);
+    assert_eq!(all.len(), own.len() + added.len());
+}
+
+/// Whatever recipes a project combines, each crate is there once, and locked.
+#[test]
+fn dependencies_of_all_recipes_are_locked_and_not_those_of_every_project() {
+    let project = Project::new("p".to_owned());
+    let set = TemplateSet::current();
+    let recipes = set.recipes().unwrap();
+    let dependencies = dependencies::merge(&recipes).unwrap();
+    let own = dependencies_of(&project);
+    assert!(dependencies.iter().all(|it| !own.contains(&it.name)), "{dependencies:?}");
+
+    let tree = Renderer::new(set).unwrap().render(&project).unwrap();
+    lock::add_dependencies(&tree[LOCK].text, "p", &dependencies).unwrap();
+}
+
 #[test]
 fn rust_literals_are_ascii_on_one_line() {
     assert_eq!(rust("it's \"a\" \\ {} <$ é\n\0"), r#""it's \"a\" \\ {} <$ \u{e9}\n\u{0}""#);

@@ -17,7 +17,7 @@ const TABLE: &str = "create table t (x int)";
 const ALL: &str = "select string_agg(x::text, ' ' order by x) from t";
 
 #[test]
-fn a_row_is_replicated_and_a_lost_replica_is_made_anew() {
+fn a_row_is_replicated_and_a_lost_replica_is_recreated() {
     let mut cluster = Cluster::of(3);
     cluster.query(0, TABLE).unwrap();
     cluster.query(0, "insert into t values (1)").unwrap();
@@ -65,7 +65,7 @@ fn whatever_a_kill_leaves_is_healed_by_the_next_start() {
 }
 
 #[test]
-fn a_replica_that_stayed_behind_for_too_long_is_made_anew() {
+fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
     let mut cluster = Cluster::of(2);
     cluster.query(0, TABLE).unwrap();
     cluster.stop(1);
@@ -78,7 +78,7 @@ fn a_replica_that_stayed_behind_for_too_long_is_made_anew() {
     cluster.until(1, ALL, "1");
     cluster.until(1, "select status from pg_stat_wal_receiver", "streaming");
     let log = cluster.log(1);
-    assert!(log.contains("no longer has what followed the data here"), "{log}");
+    assert!(log.contains("no longer has the WAL that follows the data here"), "{log}");
 
     // One that was away for a moment goes on with what it has.
     cluster.stop(1);
@@ -105,7 +105,7 @@ fn the_primary_gets_its_lost_data_back_from_a_replica() {
 }
 
 #[test]
-fn what_may_be_the_only_copy_is_never_thrown_away() {
+fn a_possible_only_copy_is_never_deleted() {
     let mut cluster = Cluster::of(2);
     cluster.query(0, TABLE).unwrap();
     cluster.query(0, "insert into t values (1)").unwrap();
@@ -116,7 +116,7 @@ fn what_may_be_the_only_copy_is_never_thrown_away() {
     cluster.start(0); // no replica answers: it makes an empty database
     cluster.until(0, "select 1", "1");
     let log = cluster.fails(1);
-    assert!(log.contains("maybe their only copy"), "{log}");
+    assert!(log.contains("maybe the only copy"), "{log}");
 
     // With the primary away it serves what it has, from which the primary takes it.
     cluster.stop(0);
@@ -146,7 +146,7 @@ fn a_replica_that_does_not_follow_is_not_alive() {
 }
 
 #[test]
-fn another_password_is_taken_over_and_none_is_told() {
+fn a_new_password_is_set_and_none_is_logged() {
     let mut cluster = Cluster::of(2);
     let old = cluster.password.clone();
     for instance in [1, 0] {
