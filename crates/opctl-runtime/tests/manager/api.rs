@@ -1,0 +1,28 @@
+//! The kinds of these tests.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A namespaced kind. What its objects mean is up to the test.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "runtime.example.com", version = "v1", kind = "Backup")]
+#[kube(namespaced, status = "BackupStatus")]
+pub struct BackupSpec {
+    pub copies: u32,
+}
+
+/// A status without conditions.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+pub struct BackupStatus {
+    pub copies: u32,
+}
+
+/// A cluster-scoped kind.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "runtime.example.com", version = "v1", kind = "Tenant")]
+#[serde(rename_all = "camelCase")]
+pub struct TenantSpec {
+    /// Where its ConfigMap is.
+    pub namespace: String,
+}

@@ -1,0 +1,11 @@
+//! Managers and controllers on a real control plane, which the tests start by themselves.
+
+mod api;
+mod children;
+mod cluster;
+mod controllers;
+mod http;
+mod leader;
+mod metrics;
+mod program;
+mod status;
