@@ -1,4 +1,5 @@
 //! The example of a CronJob operator: its unit tests, and the operator on a control plane.
+#![cfg(feature = "testing")]
 
 #[path = "../examples/cronjob/api.rs"]
 mod api;
@@ -19,9 +20,8 @@ mod operator;
 #[path = "../examples/cronjob/plan.rs"]
 mod plan;
 
-use std::env;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -34,10 +34,11 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use opctl_runtime::conditions::find;
+use opctl_runtime::testing::{client, eventually, free_address};
 use opctl_runtime::{Identity, Manager, Options};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use api::CronJob;
 use clock::manual::ManualClock;
@@ -60,12 +61,7 @@ struct Operator {
 
 impl Operator {
     async fn start(ledger: Ledger) -> Self {
-        assert!(
-            env::var_os("OPCTL_CLUSTER").is_some(),
-            "this test needs a cluster of its own: opctl cluster run -- cargo test"
-        );
-        let mut config = Config::infer().await.expect("a kubeconfig");
-        let client = Client::try_from(config.clone()).expect("a client");
+        let client = client().await;
         install_manifests(&client).await;
         let namespace = json!({ "metadata": { "generateName": "cronjob-" } });
         let namespace = create::<Namespace>(&Api::all(client.clone()), namespace).await;
@@ -78,6 +74,7 @@ impl Operator {
             probes: free_address(),
         };
 
+        let mut config = Config::infer().await.expect("a kubeconfig");
         config.auth_info.impersonate = Some(IDENTITY.name().to_owned());
         let impersonating = Client::try_from(config).expect("a client");
         let options = Options::from_flags([
@@ -317,23 +314,4 @@ fn get(address: &str, path: &str) -> Option<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     Some(answer)
-}
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").to_string()
-}
-
-/// Waits until `check` finds what it looks for.
-async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let found = async {
-        loop {
-            if let Some(found) = check().await {
-                break found;
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let found = timeout(TIMEOUT, found).await;
-    found.unwrap_or_else(|_| panic!("{what}: not within {TIMEOUT:?}"))
 }
