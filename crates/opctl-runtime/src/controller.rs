@@ -236,10 +236,13 @@ impl<K: Object> Controller<K> {
 
     /// Reconciles every object that refers to a `C` that changes, such as the ConfigMap that many
     /// specs name. Returns all objects of kind `C`.
-    pub fn refers_to<C: Object<DynamicType: Default>>(
+    pub fn refers_to<C: Object<DynamicType: Default>, I>(
         &self,
-        references: impl Fn(&K) -> Vec<ObjectRef<C>> + Send + Sync + 'static,
-    ) -> Store<C> {
+        references: impl Fn(&K) -> I + Send + Sync + 'static,
+    ) -> Store<C>
+    where
+        I: IntoIterator<Item = ObjectRef<C>>,
+    {
         let referrers = self.store.index(references);
         let store = self.manager.store();
         self.watches(&store, move |object| {

@@ -1,5 +1,5 @@
-//! The library that Kubernetes operators made by [opctl](https://crates.io/crates/opctl) stand on. It
-//! is to kube-rs what controller-runtime is to client-go.
+//! The library that Kubernetes operators made by opctl stand on. It is to kube-rs what
+//! controller-runtime is to client-go.
 //!
 //! ```text
 //! watches -> Store (one per kind) -> Queue of each Controller -> reconcile

@@ -4,6 +4,7 @@ mod control;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -205,6 +206,20 @@ impl Manager {
         health.add_readiness_check(name.into(), Box::new(check));
     }
 
+    /// The metrics in the OpenMetrics text format, as /metrics serves them.
+    ///
+    /// # Errors
+    /// A metric of the operator cannot be encoded.
+    pub fn encode_metrics(&self) -> Result<String, fmt::Error> {
+        self.0.metrics.encode()
+    }
+
+    /// Runs a task in the background from now on, until it ends or the process is told to stop: also
+    /// while another process leads, so it must not write. A panic of the task makes /healthz fail.
+    pub fn spawn(&self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_after(async {}, name.into(), task);
+    }
+
     /// Runs a task in the background once this process leads and all stores are complete, until it
     /// ends or the process is told to stop. A panic of the task makes /healthz fail.
     pub fn spawn_on_leader(
@@ -212,10 +227,21 @@ impl Manager {
         name: impl Into<String>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let (manager, name) = (self.clone(), name.into());
+        let manager = self.clone();
+        let leads = async move { manager.may_reconcile().await };
+        self.spawn_after(leads, name.into(), task);
+    }
+
+    fn spawn_after(
+        &self,
+        start: impl Future<Output = ()> + Send + 'static,
+        name: String,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let manager = self.clone();
         self.0.tasks.spawn(async move {
             let work = async {
-                manager.may_reconcile().await;
+                start.await;
                 let health = &manager.0.health;
                 health.supervise_to_the_end(name, task).await;
             };
@@ -298,8 +324,8 @@ impl Manager {
         }
     }
 
-    /// Why the process is not ready.
-    pub(crate) fn failing_readiness_checks(&self) -> Vec<String> {
+    /// Why the process is not ready, as /readyz reports it; nothing if it is.
+    pub fn failing_readiness_checks(&self) -> Vec<String> {
         let mut failing = self.0.health.failing_readiness_checks();
         if !self.stores().synced.iter().all(|synced| *synced.borrow()) {
             failing.insert(0, "stores are not synced".to_owned());

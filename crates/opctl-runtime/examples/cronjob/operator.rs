@@ -42,7 +42,7 @@ pub fn start(manager: &Manager, ledger: Ledger, clock: impl Clock) {
                 let namespace = cron_job.namespace().unwrap_or_default();
                 ObjectRef::new(name).within(&namespace)
             };
-            name.map(reference).into_iter().collect()
+            name.map(reference)
         }),
         applier: controller.applier(),
         client: manager.client(),

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PostParams, Preconditions};
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use kube::{Resource, ResourceExt};
@@ -13,7 +15,7 @@ use serde_json::json;
 use super::{Applier, describe, drift, find, not_controlled, place};
 use crate::error::{Error, Result};
 use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
-use crate::store::Store;
+use crate::store::{Overlay, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// What becomes of an object when its owner is deleted.
@@ -159,6 +161,7 @@ impl Applier {
     }
 
     /// Deletes an object that `owner` controls and no longer desires, if it exists in its namespace.
+    /// The store has the object with a deletion timestamp until the watch reports that it is gone.
     ///
     /// # Errors
     /// The API server refuses. An object that is gone meanwhile is not an error.
@@ -183,6 +186,14 @@ impl Applier {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         }
+        let uid = object.uid();
+        let terminating: Overlay<K> = Arc::new(move |object| {
+            if object.meta().uid == uid {
+                let timestamp = &mut object.meta_mut().deletion_timestamp;
+                timestamp.get_or_insert_with(|| Time(Timestamp::now()));
+            }
+        });
+        store.set_overlay(&*object, Some(terminating));
         let note = format!("deleted {} {name}", K::kind(store.dyntype()));
         self.report(owner, "Deleted", &note).await;
         Ok(())
