@@ -19,6 +19,7 @@ mod metrics;
 mod operator;
 #[path = "../examples/cronjob/plan.rs"]
 mod plan;
+mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -61,6 +62,7 @@ struct Operator {
 
 impl Operator {
     async fn start(ledger: Ledger) -> Self {
+        support::on_a_cluster();
         let client = client().await;
         install_manifests(&client).await;
         let namespace = json!({ "metadata": { "generateName": "cronjob-" } });

@@ -1,7 +1,7 @@
 //! The control plane, and a project that has the permissions of all operators of these tests.
 
-use std::path::{Path, PathBuf};
-use std::process::{self, Command};
+use std::path::Path;
+use std::process::Command;
 use std::sync::LazyLock;
 use std::{env, fs};
 
@@ -18,19 +18,15 @@ use opctl_runtime::{Identity, Manager};
 use serde_json::{Value, json};
 
 use crate::api::{Backup, Tenant};
+use crate::support::{DIRECTORY, on_a_cluster, target};
 
 /// What it is called in field managers and events.
 const IDENTITY: Identity = Identity::new("runtime-tests", "1.0.0");
 
-/// The directory of these tests' files.
-const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
-
 /// Starts controllers in a namespace of their own.
 pub async fn operator(start: impl FnOnce(&Manager)) -> Operator {
     static PROJECT: LazyLock<()> = LazyLock::new(write_project);
-    if env::var_os("OPCTL_CLUSTER").is_none() {
-        run_on_a_cluster();
-    }
+    on_a_cluster();
     LazyLock::force(&PROJECT);
     Operator::start(IDENTITY, start).await
 }
@@ -47,42 +43,6 @@ pub fn example(operator: &Operator, flags: &[&str]) -> Process {
     command.env("KUBECONFIG", &operator.kubeconfig);
     command.args(["--namespaces", &operator.namespace, "--log-level=warn"]);
     Process::start(command.args(flags))
-}
-
-/// Runs these tests once more, on a control plane that ends with them, and exits with their result.
-fn run_on_a_cluster() -> ! {
-    static RUN: LazyLock<i32> = LazyLock::new(|| {
-        let opctl = target().join("opctl");
-        if !opctl.is_file() {
-            eprintln!(
-                "these tests need a cluster of their own, and {} is not there to start it: run them \
-                 with `opctl cluster run -- cargo test`",
-                opctl.display()
-            );
-            return 1;
-        }
-        let mut command = Command::new(opctl);
-        command.args(["cluster", "run", "--name", "runtime", "--"]);
-        command.arg(executable()).args(env::args_os().skip(1));
-        // The user's own clusters are elsewhere.
-        command.env("OPCTL_STATE_DIR", Path::new(DIRECTORY).join("state"));
-        command.env_remove("KUBECONFIG");
-        let status = command.status().expect("opctl should run");
-        status.code().unwrap_or(1)
-    });
-    process::exit(*RUN)
-}
-
-/// The directory of what cargo has built, such as target/debug.
-fn target() -> PathBuf {
-    let executable = executable();
-    let target = executable.ancestors().nth(2);
-    target.expect("cargo should have built the test").to_owned()
-}
-
-/// These tests.
-pub fn executable() -> PathBuf {
-    env::current_exe().expect("the path of the test should be known")
 }
 
 /// Makes the current directory a project with a role for the operators of all tests.

@@ -9,3 +9,5 @@ mod leader;
 mod metrics;
 mod program;
 mod status;
+#[path = "../support/mod.rs"]
+mod support;

@@ -14,7 +14,7 @@ use opctl_runtime::testing::{Operator, Process};
 use opctl_runtime::{Controller, Identity, Manager, Options};
 use serde_json::json;
 
-use crate::cluster::executable;
+use crate::support::executable;
 
 /// The name of the operator, and so of its lease.
 pub const NAME: &str = "program";
