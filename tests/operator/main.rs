@@ -20,4 +20,5 @@ mod project;
 mod projects;
 mod readme;
 mod recipes;
+mod steps;
 mod wait;
