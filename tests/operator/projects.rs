@@ -15,19 +15,25 @@ use crate::wait::timed;
 const MEMCACHED: &str = "--group cache --version v1alpha1 --kind Memcached";
 
 /// Kinds that are words of Rust, of its prelude, of Kubernetes or of the generated code itself.
-const HOSTILE: [&str; 14] = [
+const HOSTILE: [&str; 20] = [
     "Action",
+    "Applier",
     "Async",
     "Box",
     "Cache",
     "Clone",
     "Context",
+    "Controller",
     "Crate",
     "Deployment",
+    "Error",
+    "Index",
     "Manager",
     "Mod",
+    "Options",
     "Result",
     "Status",
+    "Store",
     "Type",
     "URLMap",
 ];
