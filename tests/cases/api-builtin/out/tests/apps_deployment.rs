@@ -7,7 +7,6 @@ use k8s_openapi::api::apps::v1;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use opctl_runtime::Manager;
-use opctl_runtime::prometheus_client::encoding::text::encode;
 use opctl_runtime::testing::{Operator, eventually, from_manifest};
 use operator::{IDENTITY, controller};
 
@@ -41,8 +40,7 @@ async fn an_object_is_reconciled() {
 
 /// Whether the controller has reconciled an object without an error.
 fn has_reconciled(manager: &Manager) -> bool {
-    let mut metrics = String::new();
-    manager.register_metrics(|registry| encode(&mut metrics, registry).expect("metrics"));
+    let metrics = manager.encode_metrics().expect("metrics");
     let name = "controller_runtime_reconcile_total";
     let counter = format!(r#"{name}{{controller="{CONTROLLER}",result="success"}}"#);
     let value = metrics.lines().find_map(|line| line.strip_prefix(&counter));

@@ -1,13 +1,13 @@
 // Copyright The my-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memcached: so many containers of one image.
+//! The API type Memcached: pods of one image.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// What is asked for.
+/// Desired state of Memcached.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
     kind = "Memcached",
     plural = "memcacheds",
     namespaced,
-    doc = "So many containers of one image.",
+    doc = "Pods of one image.",
     status = "MemcachedStatus",
     derive = "PartialEq",
     validation = Rule::new("self.metadata.name.size() <= 63")
-        .message("the name is the value of a label: at most 63 characters"),
+        .message("the name must have at most 63 characters: it is the value of a label"),
     scale(
         spec_replicas_path = ".spec.size",
         status_replicas_path = ".status.replicas",
@@ -36,16 +36,17 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct MemcachedSpec {
-    /// How many containers run.
+    /// Number of desired pods.
     #[schemars(range(min = 0))]
     pub size: i32,
 
-    /// The port that the container listens on. It is not told to the container, but probed.
+    /// Port that the container listens on. The kubelet probes it; the container is not configured to
+    /// listen on it.
     #[serde(default = "default_container_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub container_port: i32,
 
-    /// The container's image; the manager's default if not set.
+    /// Image of the container. The operator chooses it if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub image: Option<String>,
@@ -55,27 +56,31 @@ fn default_container_port() -> i32 {
     11211
 }
 
-/// What the operator has observed.
+/// Observed state of Memcached.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemcachedStatus {
-    /// The `metadata.generation` that this status is about.
+    /// The most recent `metadata.generation` observed by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How many pods there are, for the scale subresource.
+    /// Number of pods.
     #[serde(default)]
     pub replicas: i32,
 
-    /// How many pods are ready.
+    /// Number of ready pods.
     #[serde(default)]
     pub ready_replicas: i32,
 
-    /// The label selector of the pods, for the scale subresource.
+    /// Label selector of the pods, as the scale subresource reports it.
     #[serde(default)]
     pub selector: String,
 
-    /// Available, Progressing and Degraded.
+    /// Conditions of the object:
+    ///
+    /// - Available: the desired number of pods is ready.
+    /// - Progressing: pods are being created, replaced or removed.
+    /// - Degraded: the last reconcile failed, or pods do not become ready in time.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<meta::Condition>,
