@@ -58,16 +58,16 @@ impl Ledger {
 
 #[cfg(test)]
 pub mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::api::tests::cron_job;
 
     impl Ledger {
-        /// An empty ledger for one test.
-        pub fn empty(test: &str) -> Self {
-            let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-            let _ = std::fs::remove_dir_all(&directory); // of an earlier run
-            std::fs::create_dir_all(&directory).unwrap();
-            Self::new(directory)
+        /// An empty ledger, and its directory, which is removed when it is dropped.
+        pub fn empty() -> (Self, TempDir) {
+            let directory = TempDir::new().unwrap();
+            (Self::new(directory.path().to_owned()), directory)
         }
 
         /// The names of the recorded Jobs.
@@ -85,7 +85,8 @@ pub mod tests {
 
     #[tokio::test]
     async fn records_are_removed_with_their_cron_job() {
-        let (ledger, cron_job) = (Ledger::empty("records"), cron_job(serde_json::json!({})));
+        let (ledger, _directory) = Ledger::empty();
+        let cron_job = cron_job(serde_json::json!({}));
         for job in ["a", "b", "a"] {
             ledger.record(&cron_job, job).await.unwrap();
         }
@@ -98,7 +99,7 @@ pub mod tests {
 
     #[test]
     fn a_missing_directory_fails_the_check() {
-        let ledger = Ledger::empty("check");
+        let (ledger, _directory) = Ledger::empty();
         assert_eq!(ledger.check(), Ok(()));
         let missing = Ledger::new(ledger.directory.join("missing"));
         assert!(missing.check().unwrap_err().contains("missing"));

@@ -1,39 +1,43 @@
+use opctl_runtime::Error as WriteError;
 use opctl_runtime::testing::{Request, Requests, recording_client_with};
-use opctl_runtime::{Error as WriteError, Identity};
 use serde_json::json;
+use tempfile::TempDir;
 
 use super::*;
+use crate::IDENTITY;
 use crate::api::tests::cron_job;
-use crate::clock::manual::ManualClock;
+use crate::clock::ManualClock;
 
 /// The operator with one CronJob.
 struct Fixture {
     ctx: Arc<Context>,
     clock: ManualClock,
     requests: Requests,
+    _directory: TempDir,
 }
 
 impl Fixture {
-    fn new(test: &str, cron_job: &CronJob, jobs: Vec<Job>) -> Self {
+    fn new(cron_job: &CronJob, jobs: Vec<Job>) -> Self {
         let (client, requests) = recording_client_with([cron_job.clone()]);
         jobs.iter().for_each(|job| requests.insert(job));
         let clock = ManualClock::default();
         clock.set("2026-01-01T10:05:30Z".parse().unwrap());
-        let identity = Identity::new("cronjob-operator", "1.0.0");
+        let (ledger, directory) = Ledger::empty();
         let context = Context {
             cron_jobs: Store::from_iter([cron_job.clone()]),
             jobs: Store::from_iter(jobs),
             config_maps: Store::from_iter([]),
-            applier: Applier::new(identity, client.clone()),
+            applier: Applier::new(IDENTITY, client.clone()),
             client,
             clock: Arc::new(clock.clone()),
-            ledger: Ledger::empty(test),
+            ledger,
             metrics: Metrics::default(),
         };
         Self {
             ctx: Arc::new(context),
             clock,
             requests,
+            _directory: directory,
         }
     }
 
@@ -70,7 +74,7 @@ fn name(cron_job: &CronJob, minute: u8) -> String {
 #[tokio::test]
 async fn a_due_job_starts_once_with_its_status_in_the_same_reconcile() {
     let cron_job = cron_job(json!({}));
-    let fixture = Fixture::new("due", &cron_job, vec![]);
+    let fixture = Fixture::new(&cron_job, vec![]);
     let expected = name(&cron_job, 5);
 
     let action = fixture.reconcile().await.unwrap();
@@ -100,7 +104,7 @@ async fn a_due_job_starts_once_with_its_status_in_the_same_reconcile() {
 async fn replace_deletes_the_active_job_before_the_next_starts() {
     let cron_job = cron_job(json!({ "concurrencyPolicy": "Replace" }));
     let jobs = vec![job(&cron_job, 3, Some("Complete")), job(&cron_job, 4, None)];
-    let fixture = Fixture::new("replace", &cron_job, jobs);
+    let fixture = Fixture::new(&cron_job, jobs);
     fixture.reconcile().await.unwrap();
     let delete = format!("DELETE jobs/{}", name(&cron_job, 4));
     let requests = shown(&fixture.requests.take());
@@ -110,7 +114,7 @@ async fn replace_deletes_the_active_job_before_the_next_starts() {
 #[tokio::test]
 async fn forbid_reports_once_why_a_due_job_waits() {
     let cron_job = cron_job(json!({ "concurrencyPolicy": "Forbid" }));
-    let fixture = Fixture::new("forbid", &cron_job, vec![job(&cron_job, 4, None)]);
+    let fixture = Fixture::new(&cron_job, vec![job(&cron_job, 4, None)]);
     fixture.reconcile().await.unwrap();
     fixture.reconcile().await.unwrap();
     let requests = shown(&fixture.requests.take());
@@ -135,7 +139,7 @@ async fn the_oldest_jobs_beyond_the_history_limits_are_deleted() {
         finished(3, "Complete"),
         finished(2, "Complete"),
     ];
-    let fixture = Fixture::new("history", &cron_job, jobs);
+    let fixture = Fixture::new(&cron_job, jobs);
     let action = fixture.reconcile().await.unwrap();
     assert_eq!(action, Action::await_change(), "suspended");
     let deleted = [2, 3, 1].map(|minute| format!("DELETE jobs/{}", name(&cron_job, minute)));
@@ -146,7 +150,7 @@ async fn the_oldest_jobs_beyond_the_history_limits_are_deleted() {
 async fn a_deleted_cron_job_is_removed_from_the_ledger_before_its_finalizer() {
     let mut cron_job = cron_job(json!({}));
     cron_job.metadata.deletion_timestamp = cron_job.metadata.creation_timestamp.clone();
-    let fixture = Fixture::new("deleted", &cron_job, vec![]);
+    let fixture = Fixture::new(&cron_job, vec![]);
     fixture.ctx.ledger.record(&cron_job, "a").await.unwrap();
     fixture.reconcile().await.unwrap();
     assert!(fixture.ctx.ledger.jobs(&cron_job).is_empty());
@@ -158,7 +162,7 @@ async fn a_deleted_cron_job_is_removed_from_the_ledger_before_its_finalizer() {
 #[tokio::test]
 async fn an_invalid_schedule_is_reported_and_not_tried_again() {
     let cron_job = cron_job(json!({ "schedule": "every day" }));
-    let fixture = Fixture::new("invalid", &cron_job, vec![]);
+    let fixture = Fixture::new(&cron_job, vec![]);
     let error = fixture.reconcile().await.unwrap_err();
     let policy = |error| error_policy(&cron_job, error, &fixture.ctx);
     assert_eq!(policy(&error), Retry::OnChange);

@@ -177,5 +177,4 @@ async fn write_status(
 }
 
 #[cfg(test)]
-#[path = "controller_tests.rs"]
 mod tests;

@@ -8,6 +8,7 @@ use kube::CustomResourceExt;
 use opctl_runtime::rbac::{rule, subresource_rule};
 use serde_json::{Value, json};
 
+use crate::IDENTITY;
 use crate::api::CronJob;
 
 /// The CRD and the role, as a list for `kubectl apply --server-side -f -`.
@@ -16,7 +17,7 @@ pub fn list() -> Value {
         rules: Some(rules()),
         ..ClusterRole::default()
     };
-    role.metadata.name = Some("cronjob-operator".to_owned());
+    role.metadata.name = Some(IDENTITY.name().to_owned());
     json!({ "apiVersion": "v1", "kind": "List", "items": [CronJob::crd(), role] })
 }
 

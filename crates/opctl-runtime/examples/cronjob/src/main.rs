@@ -1,31 +1,18 @@
-//! The CronJob operator of kubebuilder's book (<https://book.kubebuilder.io/cronjob-tutorial>).
+//! Runs the operator.
 //!
 //! ```sh
-//! cargo run --example cronjob -- --print-manifests | kubectl apply --server-side -f -
+//! cargo run -p cronjob-operator -- --print-manifests | kubectl apply --server-side -f -
 //! mkdir /tmp/ledger
-//! cargo run --example cronjob -- --ledger-directory /tmp/ledger
+//! cargo run -p cronjob-operator -- --ledger-directory /tmp/ledger
 //! ```
-
-mod api;
-mod clock;
-mod controller;
-mod jobs;
-mod ledger;
-mod manifests;
-mod metrics;
-mod operator;
-mod plan;
 
 use std::path::PathBuf;
 
 use clap::Parser;
-use opctl_runtime::{Identity, Manager, Options, logging};
-
-use crate::clock::SystemClock;
-use crate::ledger::Ledger;
-
-/// The field manager of all writes, and the controller that events come from.
-const IDENTITY: Identity = Identity::new("cronjob-operator", env!("CARGO_PKG_VERSION"));
+use cronjob_operator::clock::SystemClock;
+use cronjob_operator::ledger::Ledger;
+use cronjob_operator::{IDENTITY, manifests, operator};
+use opctl_runtime::{Manager, Options, logging};
 
 /// Start Jobs on a schedule
 #[derive(Parser)]

@@ -1,5 +1,6 @@
 //! The time, which tests control.
 
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -27,32 +28,35 @@ impl Clock for SystemClock {
     }
 }
 
+/// A clock for tests that stands still until it is set. Clones are the same clock.
+#[derive(Clone, Default)]
+pub struct ManualClock(Arc<Mutex<Timestamp>>);
+
+impl ManualClock {
+    /// Sets the current time.
+    pub fn set(&self, now: Timestamp) {
+        *self.time() = now;
+    }
+
+    fn time(&self) -> MutexGuard<'_, Timestamp> {
+        self.0.lock().expect("nothing panics while it sets a clock")
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.time()
+    }
+
+    /// Soon, since the clock may be set at any moment.
+    fn until(&self, _: Timestamp) -> Duration {
+        Duration::from_millis(100)
+    }
+}
+
 #[cfg(test)]
-pub mod manual {
-    use std::sync::{Arc, Mutex};
-
+mod tests {
     use super::*;
-
-    /// A clock that stands still until a test sets it. Clones are the same clock.
-    #[derive(Clone, Default)]
-    pub struct ManualClock(Arc<Mutex<Timestamp>>);
-
-    impl ManualClock {
-        pub fn set(&self, now: Timestamp) {
-            *self.0.lock().unwrap() = now;
-        }
-    }
-
-    impl Clock for ManualClock {
-        fn now(&self) -> Timestamp {
-            *self.0.lock().unwrap()
-        }
-
-        /// Soon, since the test may set the clock at any moment.
-        fn until(&self, _: Timestamp) -> Duration {
-            Duration::from_millis(100)
-        }
-    }
 
     #[test]
     fn a_time_that_has_passed_is_due_at_once() {

@@ -1,30 +1,18 @@
-//! The example of a CronJob operator: its unit tests, and the operator on a control plane.
-#![cfg(feature = "testing")]
+//! The operator on a control plane.
 
-#[path = "../examples/cronjob/api.rs"]
-mod api;
-#[path = "../examples/cronjob/clock.rs"]
-mod clock;
-#[path = "../examples/cronjob/controller.rs"]
-mod controller;
-#[path = "../examples/cronjob/jobs.rs"]
-mod jobs;
-#[path = "../examples/cronjob/ledger.rs"]
-mod ledger;
-#[path = "../examples/cronjob/manifests.rs"]
-mod manifests;
-#[path = "../examples/cronjob/metrics.rs"]
-mod metrics;
-#[path = "../examples/cronjob/operator.rs"]
-mod operator;
-#[path = "../examples/cronjob/plan.rs"]
-mod plan;
+#[path = "../../../tests/support/mod.rs"]
 mod support;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use cronjob_operator::api::CronJob;
+use cronjob_operator::clock::ManualClock;
+use cronjob_operator::ledger::Ledger;
+use cronjob_operator::{IDENTITY, manifests, operator};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::events::v1::Event;
@@ -36,16 +24,11 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use opctl_runtime::conditions::find;
 use opctl_runtime::testing::{client, eventually, free_address};
-use opctl_runtime::{Identity, Manager, Options};
+use opctl_runtime::{Manager, Options};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::time::timeout;
-
-use api::CronJob;
-use clock::manual::ManualClock;
-use ledger::Ledger;
-
-const IDENTITY: Identity = Identity::new("cronjob-operator", "1.0.0");
 
 /// How long anything may take that the test waits for.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,13 +38,13 @@ struct Operator {
     client: Client,
     namespace: String,
     clock: ManualClock,
-    ledger: Ledger,
+    ledger: PathBuf,
     metrics: String,
     probes: String,
 }
 
 impl Operator {
-    async fn start(ledger: Ledger) -> Self {
+    async fn start(ledger: impl Into<PathBuf>) -> Self {
         support::on_a_cluster();
         let client = client().await;
         install_manifests(&client).await;
@@ -71,7 +54,7 @@ impl Operator {
             client,
             namespace: namespace.name_any(),
             clock: ManualClock::default(),
-            ledger,
+            ledger: ledger.into(),
             metrics: free_address(),
             probes: free_address(),
         };
@@ -86,7 +69,8 @@ impl Operator {
             format!("--health-probe-bind-address={}", operator.probes),
         ]);
         let manager = Manager::new(IDENTITY, impersonating, options.expect("valid flags"));
-        operator::start(&manager, operator.ledger.clone(), operator.clock.clone());
+        let ledger = Ledger::new(operator.ledger.clone());
+        operator::start(&manager, ledger, operator.clock.clone());
         tokio::spawn(manager.run());
         operator
     }
@@ -114,6 +98,19 @@ impl Operator {
             },
         });
         create(&self.api(), cron_job).await
+    }
+
+    /// The names of the Jobs of a CronJob that the ledger has.
+    fn recorded_jobs(&self, cron_job: &str) -> Vec<String> {
+        let entries = self.ledger.join(format!("{}_{cron_job}", self.namespace));
+        let mut jobs: Vec<_> = fs::read_dir(entries)
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.expect("a record").file_name())
+            .map(|job| job.into_string().expect("the name of a Job"))
+            .collect();
+        jobs.sort_unstable();
+        jobs
     }
 
     /// Waits until the CronJob is ready or not for this reason.
@@ -161,7 +158,8 @@ impl Operator {
 
 #[tokio::test]
 async fn cron_jobs_start_jobs_on_a_control_plane() {
-    let operator = Operator::start(Ledger::empty("cluster")).await;
+    let ledger = TempDir::new().expect("a directory");
+    let operator = Operator::start(ledger.path()).await;
     let backup = operator.create_cron_job("backup", "* * * * *").await;
     operator.create_cron_job("report", "0 0 1 1 *").await;
     for name in ["backup", "report"] {
@@ -200,7 +198,7 @@ async fn cron_jobs_start_jobs_on_a_control_plane() {
         operator.clock.set(run);
         jobs.push(operator.wait_for_run("backup", run).await);
     }
-    assert_eq!(operator.ledger.jobs(&backup), jobs);
+    assert_eq!(operator.recorded_jobs("backup"), jobs);
     eventually("the oldest Job to be deleted", async || {
         let left = operator
             .api::<Job>()
@@ -234,12 +232,12 @@ async fn cron_jobs_start_jobs_on_a_control_plane() {
     let deleted = conditions::is_deleted(&uid);
     let deleted = timeout(TIMEOUT, await_condition(cron_jobs, "backup", deleted)).await;
     deleted.expect("in time").expect("the finalizer removed");
-    assert!(operator.ledger.jobs(&backup).is_empty());
+    assert!(operator.recorded_jobs("backup").is_empty());
 }
 
 #[tokio::test]
 async fn the_operator_is_not_ready_without_its_ledger() {
-    let operator = Operator::start(Ledger::new("/nonexistent".into())).await;
+    let operator = Operator::start("/nonexistent").await;
     eventually("a failing check", async || {
         let answer = get(&operator.probes, "/readyz")?;
         answer.contains("ledger: /nonexistent: ").then_some(())
@@ -249,7 +247,8 @@ async fn the_operator_is_not_ready_without_its_ledger() {
 
 #[tokio::test]
 async fn the_api_server_refuses_names_that_are_too_long() {
-    let operator = Operator::start(Ledger::empty("names")).await;
+    let ledger = TempDir::new().expect("a directory");
+    let operator = Operator::start(ledger.path()).await;
     let cron_job = json!({
         "metadata": { "name": "x".repeat(53) },
         "spec": { "schedule": "* * * * *", "jobTemplate": {} },
