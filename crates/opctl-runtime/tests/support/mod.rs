@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// The directory of the tests' files.
 pub const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
@@ -14,16 +14,15 @@ pub fn on_a_cluster() {
     if env::var_os("OPCTL_CLUSTER").is_some() {
         return;
     }
-    static RUN: LazyLock<i32> = LazyLock::new(|| {
-        let opctl = target().join("opctl");
-        if !opctl.is_file() {
-            eprintln!(
-                "these tests need a cluster of their own, and {} is not there to start it: run them \
-                 with `opctl cluster run -- cargo test`",
-                opctl.display()
-            );
-            return 1;
-        }
+    static EXIT_CODE: OnceLock<i32> = OnceLock::new();
+    let opctl = target().join("opctl");
+    assert!(
+        opctl.is_file(),
+        "these tests need a cluster of their own, and {} is missing, which starts one: run them with \
+         `opctl cluster run -- cargo test`",
+        opctl.display()
+    );
+    let exit_code = EXIT_CODE.get_or_init(|| {
         let mut command = Command::new(opctl);
         command.args(["cluster", "run", "--name", &name(), "--"]);
         command.arg(executable()).args(env::args_os().skip(1));
@@ -33,7 +32,7 @@ pub fn on_a_cluster() {
         let status = command.status().expect("opctl should run");
         status.code().unwrap_or(1)
     });
-    process::exit(*RUN)
+    process::exit(*exit_code)
 }
 
 /// A cluster for each executable.
