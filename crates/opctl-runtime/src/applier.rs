@@ -214,11 +214,11 @@ impl Applier {
             };
             let patch = Patch::Strategic(prune);
             let request = objects.patch(&name, &params, &patch);
-            store.write(request, |_| None).await?;
+            store.write(request, None).await?;
         }
         let (params, patch) = (self.params(), Patch::Apply(&desired));
         let request = objects.patch(&name, &params, &patch);
-        let applied = store.write(request, |_| None).await?;
+        let applied = store.write(request, None).await?;
         Ok((applied, Some(describe(&kind, &name, changes.as_deref()))))
     }
 

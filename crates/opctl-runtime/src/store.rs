@@ -18,7 +18,7 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::Event;
 
 pub use index::Index;
-pub(crate) use state::{Change, ControllerId, Origin, Overlay};
+pub(crate) use state::{Change, ControllerId, Origin, Overlay, OwnWrite};
 
 use self::state::{Observer, State};
 use crate::object::{Object, controller_ref};
@@ -103,17 +103,20 @@ impl<K: Object> Store<K> {
         index
     }
 
-    /// Sends a request that writes an object, and takes its answer in. `quiet` decides, given the
-    /// answer, which controller need not reconcile the object again for it.
+    /// Sends a request that writes an object, and takes its answer in. The controller of `own` need not
+    /// reconcile the object again for it.
     pub(crate) async fn write(
         &self,
         request: impl Future<Output = kube::Result<WithoutManagedFields<K>>>,
-        quiet: impl FnOnce(&K) -> Option<ControllerId>,
+        own: Option<OwnWrite<K>>,
     ) -> kube::Result<Arc<K>> {
         let lists = self.update(|state| state.lists());
+        let _under_way = own.map(|own| UnderWay {
+            store: self,
+            write: self.update(|state| state.begin_write(own)),
+        });
         let WithoutManagedFields(object) = request.await?;
-        let quiet = quiet(&object);
-        self.update(|state| state.take_answer(&object, lists, quiet));
+        self.update(|state| state.take_answer(&object, lists));
         Ok(Arc::new(object))
     }
 
@@ -156,6 +159,18 @@ impl<K: Object> Store<K> {
             }
         }
         result
+    }
+}
+
+/// An own write, until its answer is taken in or its request is dropped.
+struct UnderWay<'a, K: Object> {
+    store: &'a Store<K>,
+    write: u64,
+}
+
+impl<K: Object> Drop for UnderWay<'_, K> {
+    fn drop(&mut self) {
+        self.store.update(|state| state.end_write(self.write));
     }
 }
 

@@ -56,9 +56,7 @@ impl Applier {
         }
         let (objects, params) = (self.api(&object, store), self.post_params());
         let request = WithoutManagedFields(object);
-        let created = store
-            .write(objects.create(&params, &request), |_| None)
-            .await;
+        let created = store.write(objects.create(&params, &request), None).await;
         let WithoutManagedFields(object) = &request;
         let created = created.map_err(|error| exists(error, object, store))?;
         let (kind, name) = (K::kind(store.dyntype()), object.name_any());
@@ -92,7 +90,7 @@ impl Applier {
             let created = created.meta().clone().into_response_partial();
             Ok(WithoutManagedFields(created))
         };
-        let created = store.write(request, |_| None).await;
+        let created = store.write(request, None).await;
         let created = created.map_err(|error| exists(error, &metadata, store))?;
         let name = created.name_any();
         self.report_created(owner, &K::kind(&()), &name).await;
@@ -148,7 +146,7 @@ impl Applier {
         let patch = Patch::Apply(metadata.into_request_partial::<K>());
         let (objects, params) = (self.api(&*object, store), self.params());
         let request = objects.patch(name, &params, &patch);
-        store.write(request, |_| None).await?;
+        store.write(request, None).await?;
 
         let kind = K::kind(&());
         let note = match (is_owned == owns, owns) {

@@ -8,14 +8,14 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
 use kube::core::object::HasStatus;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::warn;
 
 use super::Applier;
 use crate::error::{Error, Result};
 use crate::object::Object;
-use crate::store::Store;
+use crate::store::{OwnWrite, Store};
 
 /// How long a change of a status may wait that is not significant. Counts and names change with every
 /// pod that comes up: they are written together.
@@ -142,6 +142,7 @@ impl Applier {
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         let (api_version, kind) = (K::api_version(store.dyntype()), K::kind(store.dyntype()));
+        let status = serde_json::to_value(status)?;
         let patch = Patch::Apply(json!({
             "apiVersion": api_version,
             "kind": kind,
@@ -151,12 +152,11 @@ impl Applier {
         }));
         let (objects, params, name) = (self.api(object, store), self.params(), object.name_any());
         let request = objects.patch_status(&name, &params, &patch);
-        // Whoever else has changed the object meanwhile, the watch will have nothing new to report.
-        let is_own =
-            |answer: &K| answer.status() == Some(status) && is_same(object.meta(), answer.meta());
-        let written = store
-            .write(request, |answer| self.controller.filter(|_| is_own(answer)))
-            .await;
+        let own = self.controller.map(|controller| OwnWrite {
+            controller,
+            is_result: Box::new(is_status_of(object.meta().clone(), status)),
+        });
+        let written = store.write(request, own).await;
         match written {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()), // it was deleted
             written => Ok(written.map(drop)?),
@@ -190,9 +190,24 @@ fn is_replaced(error: &Error) -> bool {
     matches!(error, Error::Kube(kube::Error::Api(answer)) if matches!(answer.code, 409 | 422))
 }
 
+/// Whether an object is that of `before` with this status.
+fn is_status_of<K>(before: ObjectMeta, status: Value) -> impl Fn(&K) -> bool
+where
+    K: Object + HasStatus<Status: Serialize>,
+{
+    move |object| {
+        is_same(&before, object.meta())
+            && object
+                .status()
+                .and_then(|status| serde_json::to_value(status).ok())
+                .is_some_and(|found| found == status)
+    }
+}
+
 /// Whether the status is all that may differ: the generation stands for the spec.
 fn is_same(before: &ObjectMeta, after: &ObjectMeta) -> bool {
-    before.generation == after.generation
+    before.uid == after.uid
+        && before.generation == after.generation
         && before.deletion_timestamp == after.deletion_timestamp
         && before.labels == after.labels
         && before.annotations == after.annotations

@@ -33,7 +33,7 @@ pub(crate) enum Origin {
     List,
     /// A watch.
     Watch,
-    /// The answer to a write of this process.
+    /// A write of this process: its answer, or the watch that was faster.
     Write {
         /// The controller that need not reconcile the object again for this change.
         quiet: Option<ControllerId>,
@@ -43,6 +43,13 @@ pub(crate) enum Origin {
 /// Tells the controllers of a process apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ControllerId(pub u64);
+
+/// A write under way that changes nothing for the controller that sends it.
+pub(crate) struct OwnWrite<K> {
+    pub controller: ControllerId,
+    /// Whether the object is as the write leaves it, and otherwise as the controller has seen it.
+    pub is_result: Box<dyn Fn(&K) -> bool + Send + Sync>,
+}
 
 pub(super) type Observer<K> = Box<dyn Fn(Change<'_, K>) + Send + Sync>;
 
@@ -72,6 +79,8 @@ pub(super) struct State<K: Object> {
     indexers: Vec<Observer<K>>,
     notifications: Vec<Notification<K>>,
     overlays: HashMap<ObjectRef<K>, Overlay<K>>,
+    own_writes: HashMap<u64, OwnWrite<K>>,
+    writes: u64,
     /// The watches by their namespaces; `None` is all namespaces.
     watches: HashMap<Option<String>, Progress<K>>,
     lists: u64,
@@ -95,6 +104,8 @@ impl<K: Object> State<K> {
             indexers: Vec::new(),
             notifications: Vec::new(),
             overlays: HashMap::new(),
+            own_writes: HashMap::new(),
+            writes: 0,
             watches: HashMap::new(),
             lists: 0,
         }
@@ -122,13 +133,33 @@ impl<K: Object> State<K> {
         self.lists
     }
 
+    /// From now on the result of the write is recognized. Returns what ends that.
+    pub fn begin_write(&mut self, write: OwnWrite<K>) -> u64 {
+        self.writes += 1;
+        self.own_writes.insert(self.writes, write);
+        self.writes
+    }
+
+    /// The result of the write is no longer recognized.
+    pub fn end_write(&mut self, write: u64) {
+        self.own_writes.remove(&write);
+    }
+
+    /// The controller for which the object is the result of a write of its own.
+    fn quiet(&self, object: &K) -> Option<ControllerId> {
+        let mut writes = self.own_writes.values();
+        let own = writes.find(|write| (write.is_result)(object));
+        own.map(|write| write.controller)
+    }
+
     /// Takes in the answer to a write that was sent when there had been so many `lists`. Where the
     /// watch has reported later changes meanwhile, the object may be gone again: the watch is right.
-    pub fn take_answer(&mut self, object: &K, lists: u64, quiet: Option<ControllerId>) {
+    pub fn take_answer(&mut self, object: &K, lists: u64) {
         let namespace = &object.meta().namespace;
         let watch = self.watches.get(namespace);
         let watch = watch.or_else(|| self.watches.get(&None));
         if self.lists == lists && watch.is_some_and(|watch| version(object) > Some(watch.seen)) {
+            let quiet = self.quiet(object);
             self.put(object.clone(), Origin::Write { quiet });
         }
     }
@@ -159,7 +190,12 @@ impl<K: Object> State<K> {
             Event::Apply(object) => {
                 let known = self.known(&object);
                 if known.is_none_or(|known| is_newer(&object, &known)) {
-                    self.put(object, Origin::Watch);
+                    // The watch is often faster than the answer.
+                    let origin = match self.quiet(&object) {
+                        None => Origin::Watch,
+                        quiet => Origin::Write { quiet },
+                    };
+                    self.put(object, origin);
                 }
             }
             Event::Delete(object) => {
@@ -377,7 +413,7 @@ mod tests {
     #[test]
     fn the_watch_adds_nothing_to_the_answer_of_an_own_write() {
         let (store, mut state) = state();
-        state.take_answer(&object("a", 5, "x"), state.lists(), None);
+        state.take_answer(&object("a", 5, "x"), state.lists());
         assert_eq!(changes(&mut state), [">x"]);
         assert_eq!(store.len(), 1);
         for version in [4, 5] {
@@ -387,16 +423,44 @@ mod tests {
     }
 
     #[test]
+    fn the_result_of_an_own_write_is_recognized_whoever_reports_it_first() {
+        let (_, mut state) = state();
+        let origins = |state: &mut State<ConfigMap>| -> Vec<_> {
+            let notifications = state.notifications().into_iter();
+            notifications.map(|change| change.origin).collect()
+        };
+        let controller = ControllerId(1);
+        let write = state.begin_write(OwnWrite {
+            controller,
+            is_result: Box::new(|object: &ConfigMap| object.labels()["owner"] == "own"),
+        });
+        let own = Origin::Write {
+            quiet: Some(controller),
+        };
+        state.take(&None, Event::Apply(object("a", 5, "other")));
+        state.take(&None, Event::Apply(object("a", 6, "own")));
+        state.take_answer(&object("a", 6, "own"), state.lists());
+        assert_eq!(origins(&mut state), [Origin::Watch, own]);
+        state.take_answer(&object("a", 7, "own"), state.lists());
+        state.take(&None, Event::Apply(object("a", 7, "own")));
+        assert_eq!(origins(&mut state), [own]);
+
+        state.end_write(write);
+        state.take(&None, Event::Apply(object("a", 8, "own")));
+        assert_eq!(origins(&mut state), [Origin::Watch]);
+    }
+
+    #[test]
     fn a_late_answer_does_not_bring_back_what_is_gone() {
         let (store, mut state) = state();
         let lists = state.lists();
         state.take(&None, Event::Apply(object("a", 5, "x")));
         state.take(&None, Event::Delete(object("a", 6, "x")));
-        state.take_answer(&object("a", 5, "x"), lists, None);
+        state.take_answer(&object("a", 5, "x"), lists);
         assert!(store.is_empty());
 
         list(&mut state, &[]);
-        state.take_answer(&object("a", 7, "x"), lists, None);
+        state.take_answer(&object("a", 7, "x"), lists);
         assert!(store.is_empty());
     }
 

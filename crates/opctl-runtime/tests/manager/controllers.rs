@@ -1,6 +1,7 @@
 //! Two controllers of one kind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -9,6 +10,7 @@ use opctl_runtime::testing::eventually;
 use opctl_runtime::{Applier, Controller, Manager, Result, Store};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 
 use crate::api::{Backup, BackupSpec, BackupStatus};
 use crate::cluster::operator;
@@ -66,7 +68,7 @@ async fn wait_for(receiver: &mut UnboundedReceiver<Seen>, expected: Seen) {
 }
 
 #[tokio::test]
-async fn two_controllers_of_a_kind_share_its_store_and_are_both_woken() {
+async fn both_are_woken_but_not_by_a_status_of_their_own() {
     let mut receivers = None;
     let operator = operator(|manager| receivers = Some(start(manager))).await;
     let [mut by_writer, mut by_reader] = receivers.expect("the controllers should be started");
@@ -83,4 +85,11 @@ async fn two_controllers_of_a_kind_share_its_store_and_are_both_woken() {
         .await;
     changed.expect("a Backup should be changed");
     wait_for(&mut by_reader, (2, Some(2))).await;
+    // Longer than a change waits for others.
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(by_writer.try_recv(), Ok((2, Some(1))));
+    assert!(
+        by_writer.try_recv().is_err(),
+        "its own status changes nothing for it"
+    );
 }
