@@ -1,18 +1,17 @@
 //! What the controllers of an operator share, and the life of its process.
 
 mod control;
+mod store_builder;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
 use kube::config::Config;
-use kube::runtime::watcher;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -22,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 pub(crate) use self::control::Control;
+pub use self::store_builder::StoreBuilder;
 use crate::applier::Applier;
 use crate::client;
 use crate::events::EventRecorder;
@@ -29,7 +29,7 @@ use crate::health::Health;
 use crate::identity::Identity;
 use crate::leader::LeaderState;
 use crate::metrics::Metrics;
-use crate::object::{Object, Scope, api};
+use crate::object::Object;
 use crate::options::Options;
 use crate::store::Store;
 
@@ -167,13 +167,7 @@ impl Manager {
     /// A store of objects whose kind is known at run time: `K` is `DynamicObject`, and `dyntype` its
     /// `ApiResource`.
     pub fn watch_with<K: Object>(&self, dyntype: K::DynamicType) -> StoreBuilder<K> {
-        StoreBuilder {
-            manager: self.clone(),
-            dyntype,
-            config: watcher::Config::default(),
-            namespaces: None,
-            kind: PhantomData,
-        }
+        StoreBuilder::new(self.clone(), dyntype)
     }
 
     /// Adds metrics to those that /metrics serves.
@@ -357,89 +351,6 @@ fn host(config: &Config) -> String {
     authority.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Selects the objects of a [`Store`].
-///
-/// # Example
-/// ```no_run
-/// use k8s_openapi::api::core::v1::Pod;
-/// use kube::core::PartialObjectMeta;
-/// use kube::runtime::watcher;
-/// use opctl_runtime::{Manager, Store};
-///
-/// fn cache_pods(manager: &Manager) -> Store<PartialObjectMeta<Pod>> {
-///     let config = watcher::Config::default().labels("app.kubernetes.io/name=memcached");
-///     manager.watch().config(config).start()
-/// }
-/// ```
-#[must_use = "`start` makes the store"]
-pub struct StoreBuilder<K: Object> {
-    manager: Manager,
-    dyntype: K::DynamicType,
-    config: watcher::Config,
-    namespaces: Option<Vec<Option<String>>>,
-    kind: PhantomData<K>,
-}
-
-impl<K: Object> StoreBuilder<K> {
-    /// Selects by labels and fields.
-    pub fn config(mut self, config: watcher::Config) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Watches these namespaces instead of those of `--namespaces`.
-    pub fn namespaces<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let names = names.into_iter().map(|name| Some(name.into()));
-        self.namespaces = Some(names.collect());
-        self
-    }
-
-    /// Watches the whole cluster whatever `--namespaces` says. A cluster-scoped kind needs it only
-    /// where its scope is known at run time, as that of a `DynamicObject`.
-    pub fn cluster_wide(mut self) -> Self {
-        self.namespaces = Some(vec![None]);
-        self
-    }
-
-    /// The store, with a watch for each namespace. It is the same store for the same selection.
-    pub fn start(self) -> Store<K> {
-        let Self {
-            manager,
-            dyntype,
-            config,
-            namespaces,
-            ..
-        } = self;
-        let watched = &manager.options().namespaces.0;
-        let namespaces = match namespaces {
-            _ if K::Scope::NAMESPACED == Some(false) => vec![None],
-            Some(namespaces) => namespaces,
-            None if watched.is_empty() => vec![None],
-            None => watched.iter().cloned().map(Some).collect(),
-        };
-        let selection = format!("{dyntype:?} {namespaces:?} {config:?}");
-        let mut stores = manager.stores();
-        let key = (TypeId::of::<K>(), selection);
-        let known = stores.by_selection.get(&key);
-        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
-            return store.clone();
-        }
-        let store = Store::empty(dyntype);
-        for namespace in namespaces {
-            let (synced, is_synced) = watch::channel(false);
-            stores.synced.push(is_synced);
-            let place = namespace.as_deref().unwrap_or("all namespaces");
-            let name = format!("the watch of {} in {place}", K::kind(store.dyntype()));
-            let api = api(&manager.0.client, namespace.as_deref(), store.dyntype());
-            let watch = store.clone().watch(namespace, api, config.clone(), synced);
-            let health = Arc::clone(&manager.0.health);
-            tokio::spawn(async move { health.supervise(name, watch).await });
-        }
-        stores.by_selection.insert(key, Box::new(store.clone()));
-        store
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -447,6 +358,7 @@ mod tests {
     use axum::http::{Request, Response};
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kube::client::Body;
+    use kube::runtime::watcher;
     use serde_json::json;
     use tower::service_fn;
 

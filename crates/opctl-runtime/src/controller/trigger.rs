@@ -1,0 +1,76 @@
+//! Which changes make a controller reconcile which objects.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use kube::runtime::Predicate;
+use kube::runtime::reflector::ObjectRef;
+use tracing::info;
+
+use super::queue::Queue;
+use crate::object::{Object, controller_ref};
+use crate::store::{Change, ControllerId, Origin, Store};
+
+/// Adds the objects to the queue that `mapper` returns for what changes in `store`. `controller` is
+/// the one that reconciles these very objects.
+pub(super) fn subscribe<C: Object, K: Object, I>(
+    store: &Store<C>,
+    queue: &Arc<Queue<K>>,
+    controller: Option<ControllerId>,
+    predicate: Option<Box<dyn Predicate<C> + Send + Sync>>,
+    mapper: impl Fn(&C) -> I + Send + Sync + 'static,
+) where
+    I: IntoIterator<Item = ObjectRef<K>>,
+{
+    let (queue, dyntype) = (Arc::clone(queue), store.dyntype().clone());
+    store.subscribe(move |change| {
+        if controller.is_some() && change.origin == (Origin::Write { quiet: controller }) {
+            return;
+        }
+        let map = |object: Option<&C>| -> Vec<ObjectRef<K>> {
+            object.map_or_else(Vec::new, |object| mapper(object).into_iter().collect())
+        };
+        let (old, new) = (map(change.before), map(change.after));
+        if old == new && is_unchanged(predicate.as_deref(), change) {
+            return;
+        }
+        if predicate.is_none() && !(old.is_empty() && new.is_empty()) {
+            log(change, &dyntype);
+        }
+        old.into_iter()
+            .chain(new)
+            .for_each(|object| queue.add(object));
+    });
+}
+
+/// Whether the object was there before, is there after, and has the same property.
+fn is_unchanged<C>(
+    predicate: Option<&(dyn Predicate<C> + Send + Sync)>,
+    change: Change<'_, C>,
+) -> bool {
+    let (Some(predicate), Some(before), Some(after)) = (predicate, change.before, change.after)
+    else {
+        return false;
+    };
+    let property = predicate.hash_property(before);
+    property.is_some() && property == predicate.hash_property(after)
+}
+
+/// Logs that an object appears, changes its specification, or goes. What has no generation changes
+/// too often for that, and a child appears by an own write, which is logged there.
+fn log<C: Object>(change: Change<'_, C>, dyntype: &C::DynamicType) {
+    if change.origin != Origin::Watch {
+        return;
+    }
+    let (object, verb) = match (change.before, change.after) {
+        (None, Some(object)) if controller_ref(object).is_none() => (object, "appeared"),
+        (Some(before), Some(after)) if before.meta().generation != after.meta().generation => {
+            (after, "was changed")
+        }
+        (Some(object), None) => (object, "is gone"),
+        _ => return,
+    };
+    let (kind, name, namespace) = (C::kind(dyntype), object.name_any(), object.namespace());
+    let generation = object.meta().generation;
+    info!(namespace, generation, "{kind} {name} {verb}");
+}

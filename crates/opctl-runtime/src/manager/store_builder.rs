@@ -1,0 +1,105 @@
+//! Which objects a store holds, and the watches that fill it.
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kube::runtime::watcher;
+use tokio::sync::watch;
+
+use super::Manager;
+use crate::object::{Object, Scope, api};
+use crate::store::Store;
+
+/// Selects the objects of a [`Store`].
+///
+/// # Example
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::core::PartialObjectMeta;
+/// use kube::runtime::watcher;
+/// use opctl_runtime::{Manager, Store};
+///
+/// fn cache_pods(manager: &Manager) -> Store<PartialObjectMeta<Pod>> {
+///     let config = watcher::Config::default().labels("app.kubernetes.io/name=memcached");
+///     manager.watch().config(config).start()
+/// }
+/// ```
+#[must_use = "`start` makes the store"]
+pub struct StoreBuilder<K: Object> {
+    manager: Manager,
+    dyntype: K::DynamicType,
+    config: watcher::Config,
+    namespaces: Option<Vec<Option<String>>>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Object> StoreBuilder<K> {
+    pub(super) fn new(manager: Manager, dyntype: K::DynamicType) -> Self {
+        Self {
+            manager,
+            dyntype,
+            config: watcher::Config::default(),
+            namespaces: None,
+            kind: PhantomData,
+        }
+    }
+
+    /// Selects by labels and fields.
+    pub fn config(mut self, config: watcher::Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Watches these namespaces instead of those of `--namespaces`.
+    pub fn namespaces<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        let names = names.into_iter().map(|name| Some(name.into()));
+        self.namespaces = Some(names.collect());
+        self
+    }
+
+    /// Watches the whole cluster whatever `--namespaces` says. A cluster-scoped kind needs it only
+    /// where its scope is known at run time, as that of a `DynamicObject`.
+    pub fn cluster_wide(mut self) -> Self {
+        self.namespaces = Some(vec![None]);
+        self
+    }
+
+    /// The store, with a watch for each namespace. It is the same store for the same selection.
+    pub fn start(self) -> Store<K> {
+        let Self {
+            manager,
+            dyntype,
+            config,
+            namespaces,
+            ..
+        } = self;
+        let watched = &manager.options().namespaces.0;
+        let namespaces = match namespaces {
+            _ if K::Scope::NAMESPACED == Some(false) => vec![None],
+            Some(namespaces) => namespaces,
+            None if watched.is_empty() => vec![None],
+            None => watched.iter().cloned().map(Some).collect(),
+        };
+        let selection = format!("{dyntype:?} {namespaces:?} {config:?}");
+        let mut stores = manager.stores();
+        let key = (TypeId::of::<K>(), selection);
+        let known = stores.by_selection.get(&key);
+        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
+            return store.clone();
+        }
+        let store = Store::empty(dyntype);
+        for namespace in namespaces {
+            let (synced, is_synced) = watch::channel(false);
+            stores.synced.push(is_synced);
+            let place = namespace.as_deref().unwrap_or("all namespaces");
+            let name = format!("the watch of {} in {place}", K::kind(store.dyntype()));
+            let api = api(&manager.0.client, namespace.as_deref(), store.dyntype());
+            let watch = store.clone().watch(namespace, api, config.clone(), synced);
+            let health = Arc::clone(&manager.0.health);
+            tokio::spawn(async move { health.supervise(name, watch).await });
+        }
+        stores.by_selection.insert(key, Box::new(store.clone()));
+        store
+    }
+}
