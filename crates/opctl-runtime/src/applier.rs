@@ -189,17 +189,20 @@ impl Applier {
     where
         K: Object + Serialize,
     {
-        let wanted = serde_json::to_value(&desired)?;
-        let hash = hash(&wanted);
+        let desired_fields = serde_json::to_value(&desired)?;
+        let hash = hash(&desired_fields);
         let (changes, prune) = match live {
             None => (None, None),
             Some(live) => {
-                let found = serde_json::to_value(&*live)?;
-                let changes = drift::changes(&wanted, &found);
+                let live_fields = serde_json::to_value(&*live)?;
+                let changes = drift::changes(&desired_fields, &live_fields);
                 if changes.is_empty() && live.annotations().get(annotation) == Some(&hash) {
                     return Ok((live, None));
                 }
-                (Some(changes), drift::prune_patch(&wanted, &found))
+                (
+                    Some(changes),
+                    drift::prune_patch(&desired_fields, &live_fields),
+                )
             }
         };
 
@@ -276,7 +279,7 @@ fn hash_annotation(group: &str, identity: Identity) -> String {
     }
 }
 
-/// A field that is no longer desired cannot be told from a default: the hash of the desired object,
+/// A field that is no longer desired looks like a default: the hash of the desired object,
 /// kept in an annotation, shows that it has to be applied once more. A standard library that hashes in
 /// another way costs one apply.
 fn hash(desired: &Value) -> String {

@@ -31,13 +31,13 @@ use crate::manager::Manager;
 use crate::object::{Object, controller_of};
 use crate::store::{ControllerId, Store};
 
-/// How long an object that has changed waits before it is reconciled, unless told otherwise: changes
+/// How long an object that has changed waits before it is reconciled, by default: changes
 /// come in bursts, and one reconcile is enough for all of them. A deleted owner is known to be gone by
 /// the time that its children are.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// How long one reconcile may take, unless told otherwise. The client repeats a request, up to 15
-/// times, that the API server answers with 429, 503 or 504, and waits as long as it is told to:
+/// How long one reconcile may take, by default. The client repeats a request, up to 15
+/// times, that the API server answers with 429, 503 or 504, and waits as long as the answer says:
 /// meanwhile other objects want the place.
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_expired_is_told_anew() {
+    async fn an_expired_event_is_published_again() {
         let (recorder, sent) = recorder(StatusCode::NOT_FOUND);
         publish_three(&recorder).await;
         let sent = sent.lock().unwrap();

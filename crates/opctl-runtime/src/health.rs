@@ -16,8 +16,9 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The heartbeats of all tasks, and the checks of readiness. A quiet watch is healthy, and so is one whose API server is away: a
-/// restart would not help it. A task that has panicked, or that never yields, needs one.
+/// The heartbeats of all tasks, and the checks of readiness. A quiet watch is healthy, and so is a watch
+/// while the API server is away: a restart would not help it. A task that has panicked, or that never
+/// yields, needs one.
 #[derive(Default)]
 pub(crate) struct Health {
     tasks: Mutex<Vec<Task>>,

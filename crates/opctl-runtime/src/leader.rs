@@ -183,7 +183,7 @@ impl Elector {
                 self.held = Some(lease);
                 Ok(true)
             }
-            // Somebody was faster; the next attempt looks who.
+            // Another manager was faster; the next attempt finds out which.
             Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(false),
             Err(error) => Err(error),
         }
@@ -243,7 +243,7 @@ impl Elector {
     fn claim(&self, old: LeaseSpec) -> LeaseSpec {
         let now = || MicroTime(Timestamp::now());
         let same = old.holder_identity.as_ref() == Some(&self.identity);
-        // The duration is told in seconds: rounded up, it errs on the side of safety.
+        // The duration is in seconds: rounded up, it errs on the side of safety.
         let duration = self.timing.lease_duration.as_secs_f64().ceil();
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - A [`Manager`] connects to the cluster, serves probes and metrics, elects a leader, and runs the
-//!   controllers until the process is told to stop.
+//!   controllers until the process is asked to stop.
 //! - A [`Controller`] reconciles the objects of one kind. It is plain kube-rs: a function of the object
 //!   and a context of yours, with an error of yours.
 //! - A [`Store`] holds the objects of one kind in memory, shared by all controllers, with indexes.

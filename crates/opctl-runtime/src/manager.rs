@@ -33,7 +33,7 @@ use crate::object::Object;
 use crate::options::Options;
 use crate::store::Store;
 
-/// How long reconciles may take to finish once the process is told to stop. Kubernetes kills it
+/// How long reconciles may take to finish once the process is asked to stop. Kubernetes kills it
 /// after `terminationGracePeriodSeconds`, 30 by default.
 const GRACE_PERIOD: Duration = Duration::from_secs(20);
 
@@ -208,14 +208,14 @@ impl Manager {
         self.0.metrics.encode()
     }
 
-    /// Runs a task in the background from now on, until it ends or the process is told to stop: also
+    /// Runs a task in the background from now on, until it ends or the process is asked to stop: also
     /// while another process leads, so it must not write. A panic of the task makes /healthz fail.
     pub fn spawn(&self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn_after(async {}, name.into(), task);
     }
 
     /// Runs a task in the background once this process leads and all stores are complete, until it
-    /// ends or the process is told to stop. A panic of the task makes /healthz fail.
+    /// ends or the process is asked to stop. A panic of the task makes /healthz fail.
     pub fn spawn_on_leader(
         &self,
         name: impl Into<String>,
@@ -297,7 +297,7 @@ impl Manager {
         finished
     }
 
-    /// Waits until the process is told to stop.
+    /// Waits until the process is asked to stop.
     pub fn stopping(&self) -> WaitForCancellationFutureOwned {
         self.0.stop.clone().cancelled_owned()
     }

@@ -101,7 +101,7 @@ pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>
 /// A client that may do everything, on the cluster that `opctl cluster run` starts for the tests.
 ///
 /// # Panics
-/// `OPCTL_CLUSTER` is not set: the current cluster may be one that somebody uses.
+/// `OPCTL_CLUSTER` is not set: the current cluster may be in use.
 pub async fn client() -> Client {
     assert!(
         env::var_os("OPCTL_CLUSTER").is_some(),

@@ -48,7 +48,7 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
                 enter(Step::Field(name.clone()), &Value::Null, live);
             }
         }
-        (Value::Array(wanted), _) if wanted.iter().all(|item| key(&field, item).is_some()) => {
+        (Value::Array(entries), _) if entries.iter().all(|item| key(&field, item).is_some()) => {
             for (key, value, item) in items(&field, desired) {
                 enter(Step::Item(key, value.clone()), item, find(live, key, item));
             }
@@ -56,8 +56,8 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
                 enter(Step::Item(key, value.clone()), &Value::Null, item);
             }
         }
-        (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
-            for (index, (desired, live)) in wanted.iter().zip(found).enumerate() {
+        (Value::Array(entries), Value::Array(found)) if entries.len() == found.len() => {
+            for (index, (desired, live)) in entries.iter().zip(found).enumerate() {
                 enter(Step::Index(index), desired, live);
             }
         }
@@ -70,7 +70,7 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
     }
 }
 
-/// The field that tells the items of a list apart; it is the patch merge key of the Kubernetes API.
+/// The field that identifies the items of a list; it is the patch merge key of the Kubernetes API.
 fn key(list: &str, item: &Value) -> Option<&'static str> {
     let keys: &[&str] = match list {
         "ports" => &["containerPort", "port"],
@@ -153,7 +153,7 @@ fn prune_patch_in(field: &str, desired: &Value, live: &Value) -> Option<Value> {
                 .collect();
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
-        Value::Array(wanted) => {
+        Value::Array(entries) => {
             let gone: Vec<_> = undesired_items(field, desired, live)
                 .map(|(key, value, _)| json!({ key: value, "$patch": "delete" }))
                 .collect();
@@ -165,7 +165,7 @@ fn prune_patch_in(field: &str, desired: &Value, live: &Value) -> Option<Value> {
                 });
                 below.collect()
             } else {
-                wanted.iter().cloned().chain(gone).collect()
+                entries.iter().cloned().chain(gone).collect()
             };
             (!patch.is_empty()).then_some(Value::Array(patch))
         }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_list_items_by_name_and_leaves_the_others_alone() {
+    fn finds_list_entriesby_name_and_leaves_the_others_alone() {
         let desired = json!({ "containers": [{ "name": "main", "image": "a:2" }] });
         let live =
             json!({ "containers": [{ "name": "sidecar" }, { "name": "main", "image": "a:1" }] });
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_a_variable_that_somebody_added() {
+    fn an_added_variable_is_removed() {
         let desired = json!({ "containers": [{ "name": "main", "env": [] }] });
         let live =
             json!({ "containers": [{ "name": "main", "env": [{ "name": "A", "value": "1" }] }] });

@@ -106,7 +106,7 @@ impl Applier {
         }
     }
 
-    /// Writes what is pending at the end of the window, or when the process is told to stop.
+    /// Writes what is pending at the end of the window, or when the process is asked to stop.
     async fn write_pending<K>(self, object: K, store: Store<K>)
     where
         K: Object + HasStatus<Status: PartialEq + Serialize + Send + Sync + 'static>,

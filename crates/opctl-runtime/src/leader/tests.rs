@@ -172,14 +172,14 @@ async fn a_leader_gives_up_before_its_lease_expires() {
 }
 
 #[tokio::test]
-async fn a_leader_ends_when_somebody_has_its_lease() {
+async fn a_leader_ends_when_another_manager_has_its_lease() {
     let server = Arc::new(Server::default());
     let candidate = server.elect();
     candidate.wins().await;
     if let Some(lease) = &mut *server.lease.lock().unwrap() {
         lease["metadata"]["resourceVersion"] = "100".into();
-        lease["spec"]["holderIdentity"] = "somebody".into();
+        lease["spec"]["holderIdentity"] = "another".into();
     }
     let error = candidate.task.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the lease went to somebody");
+    assert_eq!(error.to_string(), "the lease went to another");
 }

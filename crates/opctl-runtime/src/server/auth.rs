@@ -145,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// An API server that knows everybody and allows what it is told to, and how often it was asked.
+    /// An API server that authenticates every token and authorizes all of them or none, and how often it
+    /// was asked.
     fn authorizer(allowed: bool) -> (Authorizer, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&asked);

@@ -40,7 +40,7 @@ pub(crate) enum Origin {
     },
 }
 
-/// Tells the controllers of a process apart.
+/// Identifies a controller of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ControllerId(pub u64);
 
@@ -53,7 +53,7 @@ pub(crate) struct OwnWrite<K> {
 
 pub(super) type Observer<K> = Box<dyn Fn(Change<'_, K>) + Send + Sync>;
 
-/// A change to tell the handlers of once the state is unlocked.
+/// A change to call the handlers with once the state is unlocked.
 pub(super) struct Notification<K> {
     pub before: Option<Arc<K>>,
     pub after: Option<Arc<K>>,
