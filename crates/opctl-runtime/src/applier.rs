@@ -39,14 +39,20 @@ use crate::without_managed_fields::WithoutManagedFields;
 /// use k8s_openapi::api::core::v1::Service;
 /// use opctl_runtime::{Applier, Result, Store};
 ///
-/// async fn delete_unused(
+/// async fn apply(
 ///     applier: &Applier,
 ///     owner: &Deployment,
+///     desired: Service,
 ///     services: &Store<Service>,
 /// ) -> Result<()> {
-///     let desired = Service::default();
+///     let name = desired.metadata.name.clone();
 ///     applier.apply(owner, desired, services).await?;
-///     applier.delete(owner, "unused", services).await
+///     for other in services.by_owner(owner) {
+///         if other.metadata.name != name {
+///             applier.delete(owner, &*other, services).await?;
+///         }
+///     }
+///     Ok(())
 /// }
 /// ```
 ///

@@ -158,40 +158,41 @@ impl Applier {
         Ok(())
     }
 
-    /// Deletes an object that `owner` controls and no longer desires, if it exists in its namespace.
-    /// The store has the object with a deletion timestamp until the watch reports that it is gone.
+    /// Deletes a child that is no longer desired; nothing where it is being deleted. The store has it
+    /// with a deletion timestamp until the watch reports that it is gone.
     ///
     /// # Errors
-    /// The API server refuses. An object that is gone meanwhile is not an error.
-    pub async fn delete<K, O>(&self, owner: &O, name: &str, store: &Store<K>) -> Result<()>
+    /// [`Error::NotControlled`] where `owner` does not control it; the API server refuses. A child that
+    /// is gone meanwhile is not an error.
+    pub async fn delete<K, O>(&self, owner: &O, child: &K, store: &Store<K>) -> Result<()>
     where
         K: Object,
         O: Object<DynamicType: Default>,
     {
-        let is_undesired = |object: &Arc<K>| {
-            object.meta().deletion_timestamp.is_none() && is_controlled(&**object, owner)
-        };
-        let object = store.get(owner.namespace().as_deref(), name);
-        let Some(object) = object.filter(is_undesired) else {
+        if child.meta().deletion_timestamp.is_some() {
             return Ok(());
-        };
+        }
+        if !is_controlled(child, owner) {
+            return Err(not_controlled(child, store));
+        }
         let params = DeleteParams::background().preconditions(Preconditions {
-            uid: object.uid(),
+            uid: child.uid(),
             resource_version: None,
         });
-        match self.api(&*object, store).delete(name, &params).await {
+        let (objects, name) = (self.api(child, store), child.name_any());
+        match objects.delete(&name, &params).await {
             Ok(_) => {}
             Err(kube::Error::Api(answer)) if answer.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let uid = object.uid();
+        let uid = child.uid();
         let terminating: Overlay<K> = Arc::new(move |object| {
             if object.meta().uid == uid {
                 let timestamp = &mut object.meta_mut().deletion_timestamp;
                 timestamp.get_or_insert_with(|| Time(Timestamp::now()));
             }
         });
-        store.set_overlay(&*object, Some(terminating));
+        store.set_overlay(child, Some(terminating));
         let note = format!("deleted {} {name}", K::kind(store.dyntype()));
         self.report(owner, "Deleted", &note).await;
         Ok(())

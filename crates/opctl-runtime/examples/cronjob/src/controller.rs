@@ -113,9 +113,7 @@ async fn start_job(
 ) -> Result<(), Error> {
     if cron_job.spec.concurrency_policy == ConcurrencyPolicy::Replace {
         for job in &jobs.active {
-            ctx.applier
-                .delete(cron_job, &job.name_any(), &ctx.jobs)
-                .await?;
+            ctx.applier.delete(cron_job, &**job, &ctx.jobs).await?;
         }
     }
     let job = jobs::job(cron_job, time);
@@ -135,9 +133,7 @@ async fn delete_old_jobs(cron_job: &CronJob, jobs: &Jobs, ctx: &Context) -> Resu
     ] {
         let excess = jobs.len().saturating_sub(limit as usize);
         for job in &jobs[..excess] {
-            ctx.applier
-                .delete(cron_job, &job.name_any(), &ctx.jobs)
-                .await?;
+            ctx.applier.delete(cron_job, &**job, &ctx.jobs).await?;
         }
     }
     Ok(())

@@ -100,7 +100,11 @@ async fn an_applier_writes_what_differs() {
     let reasons: Vec<_> = events.iter().map(|event| &event.body["reason"]).collect();
     assert_eq!(reasons, ["Created", "Updated"]);
 
-    applier.delete(&owner, "child", &store).await.unwrap();
+    // The second one finds in the store that the child is being deleted.
+    for _ in 0..2 {
+        let child = store.list().remove(0);
+        applier.delete(&owner, &*child, &store).await.unwrap();
+    }
     assert_eq!(shown(&requests.take()), ["DELETE configmaps/child"]);
 }
 
