@@ -5,12 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authentication::v1::{TokenReview, UserInfo};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+use serde_json::json;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
@@ -62,13 +63,10 @@ impl Authorizer {
     }
 
     async fn ask(&self, token: &str) -> kube::Result<Result<(), StatusCode>> {
-        let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: token.to_owned(),
-                ..TokenReviewSpec::default()
-            },
-            ..TokenReview::default()
-        };
+        // The field is optional in some versions of the API types.
+        let review = json!({ "spec": { "token": token } });
+        let review: TokenReview =
+            serde_json::from_value(review).map_err(kube::Error::SerdeError)?;
         let reviews = Api::all(self.client.clone());
         let status = reviews
             .create(&PostParams::default(), &review)
@@ -140,7 +138,6 @@ mod tests {
 
     use axum::http::{Request, Response};
     use kube::client::Body;
-    use serde_json::json;
     use tower::service_fn;
 
     use super::*;
