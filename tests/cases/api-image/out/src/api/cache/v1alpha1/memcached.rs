@@ -40,8 +40,7 @@ pub struct MemcachedSpec {
     #[schemars(range(min = 0))]
     pub size: i32,
 
-    /// Port that the container listens on. The kubelet probes it; the container is not configured to
-    /// listen on it.
+    /// Port that the container listens on. It is probed, and not passed to the container.
     #[serde(default = "default_container_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub container_port: i32,
