@@ -127,6 +127,7 @@ impl Cluster {
     fn run(&self, project: &Project, command: &[&str]) -> Command {
         let mut run = self.opctl(project.directory.path());
         run.args(["run", "--no-start", "--"]).args(command);
+        run.env("OPCTL", cargo_bin!("opctl")); // for make
         run
     }
 
