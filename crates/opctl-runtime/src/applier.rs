@@ -13,13 +13,14 @@ use kube::runtime::events::EventType;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use self::drift::Change;
 pub use self::once::DeletionPolicy;
-use self::status::Pending;
+use self::status::{CONCURRENT_WRITES, Pending};
 use crate::error::{Error, Result};
 use crate::events::EventRecorder;
 use crate::identity::Identity;
@@ -71,8 +72,9 @@ struct Inner {
     identity: Identity,
     client: Client,
     events: EventRecorder,
-    /// The status of each object that is not written yet, by the uid.
+    /// The objects whose status is not written yet, by the uid.
     pending: Arc<Mutex<HashMap<String, Pending>>>,
+    permits: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -85,6 +87,7 @@ impl Applier {
             events: EventRecorder::new(client.clone(), identity),
             client,
             pending: Arc::default(),
+            permits: Arc::new(Semaphore::new(CONCURRENT_WRITES)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };

@@ -1,6 +1,8 @@
 //! Writes status: at once, or gathered where the caller says that a change can wait.
 
 use std::any::Any;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,15 +17,20 @@ use tracing::warn;
 use super::Applier;
 use crate::error::{Error, Result};
 use crate::object::Object;
-use crate::store::{OwnWrite, Store};
+use crate::store::{Overlay, OwnWrite, Store};
 
 /// How long a change of a status may wait that is not significant. Counts and names change with every
 /// pod that comes up: they are written together.
 const STATUS_BATCH_WINDOW: Duration = Duration::from_secs(10);
 
-/// A status that is not written yet, and which one of those that were to be.
+/// How many gathered statuses are written at a time: each request under way has a connection.
+pub(super) const CONCURRENT_WRITES: usize = 8;
+
+/// That the status which the store shows for an object is not written yet.
 pub(super) struct Pending {
-    status: Arc<dyn Any + Send + Sync>,
+    /// The status that the API server has, an `Option<K::Status>`.
+    written: Arc<dyn Any + Send + Sync>,
+    /// Counts the changes since then.
     revision: u64,
 }
 
@@ -49,9 +56,10 @@ impl Applier {
         self.send_status(object, &status, store).await
     }
 
-    /// As [`Applier::write_status`], but a change that `is_significant(old, new)` denies is written
+    /// As [`Applier::write_status`], but a change that `is_significant(written, new)` denies is written
     /// within 10 s, together with those that follow until then. Nothing is lost: reconcilers see the
-    /// new status at once, and it is written even if the object is not reconciled again.
+    /// new status at once, and it is written even if the object is not reconciled again. What is as
+    /// before by then, but for transition times, is not written.
     ///
     /// Use it where a status counts what changes in bursts, such as pods. The first status of an
     /// object is always significant.
@@ -68,68 +76,84 @@ impl Applier {
     where
         K: Object + HasStatus<Status: Clone + PartialEq + Serialize + Send + Sync + 'static>,
     {
-        match object.status() {
-            // Written, or to be written by the task of before.
-            Some(old) if *old == status => Ok(()),
-            Some(old) if !is_significant(old, &status) => {
-                self.write_later(object, status, store);
-                Ok(())
-            }
-            _ => self.write_status(object, status, store).await,
+        let Some(old) = object.status() else {
+            return self.write_status(object, status, store).await;
+        };
+        if *old == status {
+            return Ok(()); // written, or pending
         }
+        let written = self.written_status(object);
+        let written = written.as_deref().and_then(Option::as_ref);
+        if let Some(written) = written
+            && is_same_but_for_times(written, &status)?
+        {
+            // What began is over before it was written.
+            self.forget_pending(object);
+            show(object, Some(written.clone()), store);
+            store.set_overlay(object, None);
+            return Ok(());
+        }
+        if is_significant(written.unwrap_or(old), &status) {
+            return self.write_status(object, status, store).await;
+        }
+        self.write_later(object, status, store);
+        Ok(())
     }
 
     fn write_later<K>(&self, object: &K, status: K::Status, store: &Store<K>)
     where
         K: Object + HasStatus<Status: Clone + PartialEq + Serialize + Send + Sync + 'static>,
     {
-        let overlay = status.clone();
-        let uid = object.uid();
-        store.set_overlay(
-            object,
-            Some(Arc::new(move |object: &mut K| {
-                if object.meta().uid == uid {
-                    *object.status_mut() = Some(overlay.clone());
-                }
-            })),
-        );
+        show(object, Some(status), store);
         let uid = object.uid().unwrap_or_default();
-        let mut pending = self.pending();
-        let waiting = pending.get(&uid).map(|pending| pending.revision);
-        let revision = waiting.map_or(0, |revision| revision + 1);
-        let status = Arc::new(status);
-        pending.insert(uid, Pending { status, revision });
-        if waiting.is_none() {
-            let (applier, object, store) = (self.clone(), object.clone(), store.clone());
-            let work = async move { applier.write_pending(object, store).await };
-            self.inner.tasks.spawn(work);
+        match self.pending().entry(uid.clone()) {
+            Entry::Occupied(mut pending) => pending.get_mut().revision += 1,
+            Entry::Vacant(pending) => {
+                let written = Arc::new(object.status().cloned());
+                let revision = 0;
+                pending.insert(Pending { written, revision });
+                let (namespace, name) = (object.namespace(), object.name_any());
+                let (applier, store) = (self.clone(), store.clone());
+                self.inner.tasks.spawn(async move {
+                    let find = || {
+                        let object = store.get(namespace.as_deref(), &name)?;
+                        (object.uid().as_ref() == Some(&uid)).then_some(object)
+                    };
+                    applier.write_pending(&uid, find, &store).await;
+                });
+            }
         }
     }
 
-    /// Writes what is pending at the end of the window, or when the process is asked to stop.
-    async fn write_pending<K>(self, object: K, store: Store<K>)
+    /// Writes what is pending at the end of the window, or when the process is asked to stop. `find`
+    /// returns the object as the store shows it.
+    async fn write_pending<K>(&self, uid: &str, find: impl Fn() -> Option<Arc<K>>, store: &Store<K>)
     where
-        K: Object + HasStatus<Status: PartialEq + Serialize + Send + Sync + 'static>,
+        K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         loop {
             let stopping = tokio::select! {
                 () = sleep(STATUS_BATCH_WINDOW) => false,
                 () = self.inner.stop.cancelled() => true,
             };
-            let Some((status, revision)) = self.find_pending::<K>(&object) else {
+            let _permit = self.inner.permits.acquire().await;
+            let Some(revision) = self.revision(uid) else {
                 return; // something significant was written meanwhile
             };
-            match self.send_status(&object, &status, &store).await {
+            let Some(object) = find() else {
+                self.pending().remove(uid);
+                return; // it was deleted
+            };
+            let Some(status) = object.status() else {
+                return;
+            };
+            match self.send_status(&*object, status, store).await {
                 Err(error) if !stopping && !is_replaced(&error) => {
                     warn!(%error, "cannot write a status, trying again");
                 }
-                _ if stopping
-                    || self
-                        .find_pending::<K>(&object)
-                        .is_none_or(|it| it.1 == revision) =>
-                {
-                    self.forget_pending(&object);
-                    store.set_overlay(&object, None);
+                _ if stopping || self.revision(uid).is_none_or(|it| it == revision) => {
+                    self.pending().remove(uid);
+                    store.set_overlay(&*object, None);
                     return;
                 }
                 _ => {} // it has changed meanwhile
@@ -163,14 +187,18 @@ impl Applier {
         }
     }
 
-    fn find_pending<K>(&self, object: &K) -> Option<(Arc<K::Status>, u64)>
+    /// The status that the API server has, if the store shows a later one.
+    fn written_status<K>(&self, object: &K) -> Option<Arc<Option<K::Status>>>
     where
         K: Object + HasStatus<Status: Send + Sync + 'static>,
     {
         let pending = self.pending();
         let pending = pending.get(&object.uid()?)?;
-        let status = Arc::clone(&pending.status).downcast().ok()?;
-        Some((status, pending.revision))
+        Arc::clone(&pending.written).downcast().ok()
+    }
+
+    fn revision(&self, uid: &str) -> Option<u64> {
+        self.pending().get(uid).map(|pending| pending.revision)
     }
 
     /// Whether there was a pending status.
@@ -179,10 +207,41 @@ impl Applier {
         uid.is_some_and(|uid| self.pending().remove(&uid).is_some())
     }
 
-    fn pending(&self) -> MutexGuard<'_, std::collections::HashMap<String, Pending>> {
+    fn pending(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
         let pending = &self.inner.pending;
         pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes the store show the object with this status until it is written.
+fn show<K>(object: &K, status: Option<K::Status>, store: &Store<K>)
+where
+    K: Object + HasStatus<Status: Clone + Send + Sync + 'static>,
+{
+    let uid = object.uid();
+    let overlay: Overlay<K> = Arc::new(move |object| {
+        if object.meta().uid == uid {
+            object.status_mut().clone_from(&status);
+        }
+    });
+    store.set_overlay(object, Some(overlay));
+}
+
+/// Whether two statuses differ in the transition times of their conditions at most.
+fn is_same_but_for_times(left: &impl Serialize, right: &impl Serialize) -> Result<bool> {
+    Ok(without_times(left)? == without_times(right)?)
+}
+
+fn without_times(status: &impl Serialize) -> Result<Value> {
+    let mut status = serde_json::to_value(status)?;
+    let conditions = status.get_mut("conditions");
+    let conditions = conditions.and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.remove("lastTransitionTime");
+        }
+    }
+    Ok(status)
 }
 
 /// Whether another object has the name now: the uid does not match.
@@ -214,3 +273,6 @@ fn is_same(before: &ObjectMeta, after: &ObjectMeta) -> bool {
         && before.finalizers == after.finalizers
         && before.owner_references == after.owner_references
 }
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

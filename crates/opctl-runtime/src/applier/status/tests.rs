@@ -1,0 +1,142 @@
+//! Statuses that are gathered, without an API server.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::Identity;
+use crate::conditions::{ConditionUpdate, set_conditions};
+use crate::testing::{Requests, recording_client_with};
+
+#[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(
+    group = "example.com",
+    version = "v1",
+    kind = "Site",
+    status = "SiteStatus"
+)]
+struct SiteSpec {}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+struct SiteStatus {
+    pages: u32,
+    conditions: Vec<Condition>,
+}
+
+struct Fixture {
+    applier: Applier,
+    store: Store<Site>,
+    requests: Requests,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// A site of ten pages that is not progressing.
+fn fixture() -> Fixture {
+    let mut site = Site::new("docs", SiteSpec {});
+    site.metadata.uid = Some("1".to_owned());
+    site.metadata.resource_version = Some("1".to_owned());
+    let mut status = status(&SiteStatus::default(), 10, false);
+    status.conditions[0].last_transition_time.0 = Default::default();
+    site.status = Some(status);
+    let (client, requests) = recording_client_with([site.clone()]);
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let applier = Applier::new(Identity::new("test", "1.0.0"), client);
+    Fixture {
+        applier: applier.with_tasks(tasks.clone(), stop.clone()),
+        store: Store::from_iter([site]),
+        requests,
+        tasks,
+        stop,
+    }
+}
+
+fn status(previous: &SiteStatus, pages: u32, progressing: bool) -> SiteStatus {
+    let update = ConditionUpdate::new("Progressing", progressing, "Because", "");
+    SiteStatus {
+        pages,
+        conditions: set_conditions(&previous.conditions, None, &[update]),
+    }
+}
+
+impl Fixture {
+    fn site(&self) -> Arc<Site> {
+        self.store.list().remove(0)
+    }
+
+    /// Writes the status that a reconcile makes of the one before; nothing of it is significant.
+    async fn gather(&self, pages: u32, progressing: bool) {
+        let site = self.site();
+        let previous = site.status.clone().unwrap_or_default();
+        let status = status(&previous, pages, progressing);
+        let written = self
+            .applier
+            .debounce_status(&*site, status, &self.store, |_, _| false);
+        written.await.unwrap();
+    }
+
+    /// What is written when the process stops.
+    async fn stop(self) -> Vec<String> {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        let requests = self.requests.take();
+        let pages = requests
+            .iter()
+            .map(|request| format!("{request}: {}", request.body["status"]["pages"]));
+        pages.collect()
+    }
+}
+
+#[tokio::test]
+async fn the_last_of_many_statuses_is_written_once_and_seen_at_once() {
+    let fixture = fixture();
+    for pages in [11, 12, 13] {
+        fixture.gather(pages, false).await;
+        assert_eq!(fixture.site().status.clone().unwrap().pages, pages);
+    }
+    assert!(fixture.requests.take().is_empty());
+    assert_eq!(fixture.stop().await, ["PATCH sites/docs/status: 13"]);
+}
+
+#[tokio::test]
+async fn what_is_over_before_it_is_written_is_not_written() {
+    let fixture = fixture();
+    let before = fixture.site();
+    fixture.gather(10, true).await;
+    fixture.gather(10, false).await;
+    // With the transition time of before.
+    assert_eq!(fixture.site().status, before.status);
+    assert!(fixture.stop().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_significant_status_takes_the_place_of_a_pending_one() {
+    let fixture = fixture();
+    fixture.gather(11, false).await;
+    let site = fixture.site();
+    let status = SiteStatus {
+        pages: 12,
+        ..site.status.clone().unwrap()
+    };
+    let written = fixture
+        .applier
+        .debounce_status(&*site, status, &fixture.store, |_, _| true);
+    written.await.unwrap();
+    assert_eq!(fixture.stop().await, ["PATCH sites/docs/status: 12"]);
+}
+
+#[tokio::test]
+async fn the_status_of_a_deleted_object_is_dropped() {
+    let fixture = fixture();
+    fixture.gather(11, false).await;
+    let mut site = (*fixture.site()).clone();
+    site.metadata.resource_version = Some("2".to_owned());
+    let deleted = kube::runtime::watcher::Event::Delete(site);
+    fixture.store.take(&None, deleted);
+    assert!(fixture.stop().await.is_empty());
+}
