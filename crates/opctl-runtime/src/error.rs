@@ -2,6 +2,19 @@
 
 /// An error of an [`Applier`](crate::Applier). A reconciler may return it, or wrap it in an error of
 /// its own.
+///
+/// # Example
+/// ```
+/// /// What can go wrong in a reconcile of this operator.
+/// #[derive(Debug, thiserror::Error)]
+/// enum Error {
+///     #[error(transparent)]
+///     Runtime(#[from] opctl_runtime::Error),
+///
+///     #[error("the registry does not answer")]
+///     Registry(#[from] std::io::Error),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

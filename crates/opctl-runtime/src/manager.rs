@@ -40,7 +40,19 @@ const GRACE_PERIOD: Duration = Duration::from_secs(20);
 /// What the controllers of an operator share: a client, stores, leader election, health and metrics.
 /// Clones are the same manager.
 ///
-/// [`Controller`](crate::Controller) and the crate's own page have examples.
+/// # Example
+/// ```no_run
+/// use opctl_runtime::{Identity, Manager, Options};
+///
+/// async fn run(identity: Identity, options: Options) -> anyhow::Result<()> {
+///     let manager = Manager::connect(identity, options).await?;
+///     manager.add_readiness_check("registry", || Err("is not connected yet".to_owned()));
+///     manager.spawn_on_leader("the report of unused images", async {
+///         // Runs in one process only.
+///     });
+///     manager.run().await
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Manager(Arc<Shared>);
 

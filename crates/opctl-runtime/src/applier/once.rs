@@ -19,6 +19,26 @@ use crate::store::{Overlay, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// What becomes of an object when its owner is deleted.
+///
+/// # Example
+/// ```no_run
+/// use std::collections::BTreeMap;
+///
+/// use k8s_openapi::api::apps::v1::StatefulSet;
+/// use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+/// use kube::core::PartialObjectMeta;
+/// use opctl_runtime::{Applier, DeletionPolicy, Result, Store};
+///
+/// /// The volume with the data outlives its owner.
+/// async fn retain(
+///     applier: &Applier,
+///     owner: &StatefulSet,
+///     claims: &Store<PartialObjectMeta<PersistentVolumeClaim>>,
+/// ) -> Result<()> {
+///     let policy = DeletionPolicy::Retain;
+///     applier.apply_metadata(owner, "data", BTreeMap::new(), policy, claims).await
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeletionPolicy {

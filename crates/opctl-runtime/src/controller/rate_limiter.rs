@@ -11,6 +11,20 @@ use crate::object::Object;
 
 /// The delays between the attempts at an object that fails: the first one, doubled with every failure
 /// in a row up to the last one. Jitter at most doubles a delay. A success starts over.
+///
+/// # Example
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::Node;
+/// use opctl_runtime::{Controller, Manager, RateLimiter};
+///
+/// /// For an external system that should not be asked more than once a second.
+/// fn controller(manager: &Manager) -> Controller<Node> {
+///     let (first, last) = (Duration::from_secs(1), Duration::from_secs(600));
+///     Controller::new(manager).rate_limiter(RateLimiter::exponential(first, last))
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimiter {
     first: Duration,

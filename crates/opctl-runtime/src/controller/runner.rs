@@ -18,6 +18,25 @@ use crate::metrics::ControllerMetrics;
 use crate::object::Object;
 
 /// What follows a reconcile that failed.
+///
+/// # Example
+/// ```
+/// use opctl_runtime::Retry;
+///
+/// #[derive(Debug)]
+/// enum Error {
+///     InvalidSchedule(String),
+///     Runtime(opctl_runtime::Error),
+/// }
+///
+/// /// For [`Controller::run_with`](opctl_runtime::Controller::run_with).
+/// fn error_policy<K, C>(_: &K, error: &Error, _: &C) -> Retry {
+///     match error {
+///         Error::InvalidSchedule(_) => Retry::OnChange,
+///         Error::Runtime(_) => Retry::Backoff,
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {

@@ -8,6 +8,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::conditions::{ConditionUpdate, find, is_true};
 
 /// How far the pods of a Deployment are.
+///
+/// # Example
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use opctl_runtime::Error;
+/// use opctl_runtime::conditions::{is_true, set_conditions};
+/// use opctl_runtime::workload::Rollout;
+///
+/// let rollout = Rollout::of(Some(&Deployment::default()), 3);
+/// let conditions = set_conditions(&[], Some(1), &rollout.conditions(None::<&Error>));
+/// assert!(is_true(&conditions, "Progressing") && !is_true(&conditions, "Available"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rollout {
