@@ -147,7 +147,8 @@ impl Applier {
             let Some(status) = object.status() else {
                 return;
             };
-            match self.send_status(&*object, status, store).await {
+            // In a box, which a request takes only while it is under way: hundreds of these wait.
+            match Box::pin(self.send_status(&*object, status, store)).await {
                 Err(error) if !stopping && !is_replaced(&error) => {
                     warn!(%error, "cannot write a status, trying again");
                 }
