@@ -68,7 +68,7 @@ impl<K: Object, Key: Eq + Hash + Clone + Send + Sync + 'static> Index<K, Key> {
             if let Some(object) = change.after {
                 let object = reference(object, &dyntype);
                 for key in new {
-                    let objects = entries.entry(key).or_default();
+                    let objects = entries.entry(key).or_insert_with(|| Vec::with_capacity(1));
                     if !objects.contains(&object) {
                         objects.push(object.clone());
                     }
