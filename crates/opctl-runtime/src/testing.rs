@@ -44,9 +44,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::wait::{await_condition, conditions};
+use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::{Api, Client, Config, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
@@ -61,6 +62,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The delay between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How many CRDs are installed at a time.
+const CONCURRENT_INSTALLS: usize = 8;
 
 /// The field manager of what tests apply.
 const FIELD_MANAGER: &str = "test";
@@ -118,17 +122,27 @@ pub async fn client() -> Client {
 /// # Panics
 /// A file is not a CRD, or the API server refuses it.
 pub async fn install_crds(client: &Client, directory: impl AsRef<Path>) {
-    let crds = Api::<CustomResourceDefinition>::all(client.clone());
-    for crd in manifest::read::<CustomResourceDefinition>(directory.as_ref()) {
-        let (name, params) = (crd.name_any(), PatchParams::apply(FIELD_MANAGER).force());
-        let applied = crds.patch(&name, &params, &Patch::Apply(&crd)).await;
-        applied.unwrap_or_else(|error| panic!("the CRD {name} should be valid: {error}"));
-        let established = await_condition(crds.clone(), &name, conditions::is_crd_established());
-        timeout(TIMEOUT, established)
-            .await
-            .unwrap_or_else(|_| panic!("the CRD {name} should be established within {TIMEOUT:?}"))
-            .expect("the API server should let the test watch CRDs");
+    let crds = manifest::read::<CustomResourceDefinition>(directory.as_ref());
+    let installs = crds.into_iter().map(|crd| install_crd(client, crd));
+    stream::iter(installs)
+        .buffer_unordered(CONCURRENT_INSTALLS)
+        .collect::<()>()
+        .await;
+}
+
+async fn install_crd(client: &Client, crd: CustomResourceDefinition) {
+    let crds = Api::all(client.clone());
+    let (name, params) = (crd.name_any(), PatchParams::apply(FIELD_MANAGER).force());
+    let applied = crds.patch(&name, &params, &Patch::Apply(&crd)).await;
+    let applied = applied.unwrap_or_else(|error| panic!("the CRD {name} should be valid: {error}"));
+    if conditions::is_crd_established().matches_object(Some(&applied)) {
+        return;
     }
+    let established = await_condition(crds, &name, conditions::is_crd_established());
+    timeout(TIMEOUT, established)
+        .await
+        .unwrap_or_else(|_| panic!("the CRD {name} should be established within {TIMEOUT:?}"))
+        .expect("the API server should let the test watch CRDs");
 }
 
 /// The object of a manifest in YAML.
