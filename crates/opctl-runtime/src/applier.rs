@@ -136,10 +136,6 @@ impl Applier {
     {
         let owner_type = O::DynamicType::default();
         place(&mut desired, owner, store)?;
-        desired.meta_mut().owner_references = owner
-            .controller_owner_ref(&owner_type)
-            .map(|owner| vec![owner]);
-
         let live = find(&desired, store);
         if let Some(live) = &live {
             if live.meta().deletion_timestamp.is_some()
@@ -252,10 +248,16 @@ impl Applier {
     }
 }
 
-/// Puts a child where its owner may have it.
-fn place<K: Object, O: Object>(child: &mut K, owner: &O, store: &Store<K>) -> Result<()> {
+/// Puts a child where its owner may have it, with the owner as its controller.
+fn place<K, O>(child: &mut K, owner: &O, store: &Store<K>) -> Result<()>
+where
+    K: Object,
+    O: Object<DynamicType: Default>,
+{
     let namespace = owner.meta().namespace.as_ref();
+    let controller = owner.controller_owner_ref(&O::DynamicType::default());
     let meta = child.meta_mut();
+    meta.owner_references = controller.map(|owner| vec![owner]);
     if K::Scope::NAMESPACED != Some(false) && meta.namespace.is_none() {
         meta.namespace = namespace.cloned();
     }

@@ -61,9 +61,6 @@ impl Applier {
     {
         let owner_type = O::DynamicType::default();
         place(&mut object, owner, store)?;
-        object.meta_mut().owner_references = owner
-            .controller_owner_ref(&owner_type)
-            .map(|owner| vec![owner]);
         match find(&object, store) {
             Some(live)
                 if is_controlled(&*live, owner)
