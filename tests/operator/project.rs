@@ -147,6 +147,10 @@ impl Drop for Project<'_> {
         if std::thread::panicking() {
             eprintln!("the project is kept: {}", self.folder.display());
         } else {
+            // What is compiled for one project serves no other; dependencies stay.
+            let mut clean = self.command("cargo");
+            clean.args(["clean", "--offline", "--quiet", "-p", self.name(), "-p", "opctl-runtime"]);
+            finished("cargo clean", clean.output().unwrap());
             fs::remove_dir_all(&self.folder).unwrap();
             // The parent stays as long as it holds a project of a test that failed.
             let _ = self.folder.parent().map(fs::remove_dir);
@@ -155,7 +159,7 @@ impl Drop for Project<'_> {
 }
 
 /// Outside of this repository, whose settings for rustfmt and clippy hold for what is below. The
-/// same in each run, so that cargo replaces what it has compiled.
+/// same in each run, so that cargo replaces what a test that failed has left.
 fn folder(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     target().hash(&mut hasher);
