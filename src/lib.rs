@@ -15,6 +15,9 @@
 //! plane on this machine, [`audit`] compares the permissions of an operator with its requests, [`cli`]
 //! turns flags into requests, and [`ui`] is the only printer.
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("opctl runs on Linux and macOS; on Windows, build it in WSL");
+
 pub mod audit;
 pub mod cli;
 pub mod cluster;

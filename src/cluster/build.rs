@@ -36,6 +36,16 @@ pub fn kubernetes_version() -> &'static str {
     pinned(KUBERNETES)
 }
 
+/// The pinned release of etcd, with its `v`.
+pub fn etcd_version() -> &'static str {
+    pinned(ETCD)
+}
+
+/// The pinned release of kwok, with its `v`.
+pub fn kwok_version() -> &'static str {
+    pinned(KWOK)
+}
+
 /// The oldest version of Go that builds the module.
 pub fn go_version() -> &'static str {
     pinned("go")
@@ -49,11 +59,26 @@ fn pinned(word: &str) -> &'static str {
     version.unwrap_or_else(|| panic!("go.mod does not pin `{word}`"))
 }
 
-/// The directory of the pinned versions in the cache, which may not exist yet.
+/// The directory in the cache for these versions and this way to build them, which may not exist yet.
 fn home() -> Result<PathBuf> {
     let versions =
         format!("kubernetes-{}-etcd-{}-kwok-{}", pinned(KUBERNETES), pinned(ETCD), pinned(KWOK));
-    Ok(directories::cache()?.join("cluster").join(format!("{versions}-{OS}-{ARCH}")))
+    let name = format!("{versions}-{OS}-{ARCH}-{:016x}", fingerprint());
+    Ok(directories::cache()?.join("cluster").join(name))
+}
+
+/// A hash of all that determines the programs, except for the version of Go: FNV-1a, which is the same in
+/// every build of opctl.
+fn fingerprint() -> u64 {
+    let module = MODULE.into_iter().flat_map(|(name, text)| [name, text]).map(str::to_owned);
+    let arguments = flags().into_iter().chain(Tool::ALL.map(package));
+    let settings = SETTINGS.into_iter().flat_map(|(name, value)| [name, value]).map(str::to_owned);
+    let parts =
+        module.chain(arguments).chain(settings).chain([go_os(), go_arch()].map(str::to_owned));
+    let bytes = parts.flat_map(|part| part.into_bytes().into_iter().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The directory of the built programs, which may not exist yet.
@@ -101,7 +126,8 @@ pub fn go(signals: &Signals) -> Result<Result<PathBuf, String>> {
 /// A [`UserError`] with the output of the Go tool if a build fails.
 pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()> {
     let module = write_module()?;
-    let bin = directories::create(&directory()?)?;
+    let bin = directory()?;
+    directories::create(&bin)?;
     let _lock = lock(ui, signals, &home()?.join("lock"))?;
     remove_leftovers(&bin)?;
 
@@ -122,11 +148,7 @@ fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool
     let part = bin.join(format!(".{}.{}", tool.file(), std::process::id()));
     let part = TempPath::try_from_path(part)?;
     let mut command = Command::new(go);
-    command
-        .current_dir(module)
-        .args(["build", "-mod=readonly", "-trimpath", "-ldflags", &ldflags(), "-o"])
-        .arg(&part)
-        .arg(package(tool));
+    command.current_dir(module).arg("build").args(flags()).arg("-o").arg(&part).arg(package(tool));
     let outcome = exec::run(pin_settings(command), || signals.check())?;
     if !outcome.status.success() {
         let message = format!("building {} failed:\n{}", tool.file(), tail(&outcome.output, 30));
@@ -138,12 +160,43 @@ fn build_one(signals: &Signals, go: &Path, module: &Path, bin: &Path, tool: Tool
     part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))
 }
 
-/// Overrides settings of the user that would change the build: for another platform, with C, or in another
-/// workspace. The user's proxy and checksum database stay in effect.
+/// The flags of `go build`.
+fn flags() -> [String; 3] {
+    ["-trimpath".to_owned(), "-ldflags".to_owned(), ldflags()]
+}
+
+/// Settings that override those of the user, from the environment or from `go env -w`, which would change
+/// the build. An empty value would not override anything; of an experiment, `,` is the empty list.
+const SETTINGS: [(&str, &str); 8] = [
+    ("CGO_ENABLED", "0"),
+    ("GO111MODULE", "on"),
+    ("GOAMD64", "v1"),
+    ("GOARM64", "v8.0"),
+    ("GOEXPERIMENT", ","),
+    ("GOFIPS140", "off"),
+    ("GOFLAGS", "-mod=readonly"),
+    ("GOWORK", "off"),
+];
+
+/// Overrides settings of the user that would change the build. The user's proxy and checksum database stay
+/// in effect.
 fn pin_settings(mut command: Command) -> Command {
-    command.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOFLAGS", "");
-    command.env_remove("GOOS").env_remove("GOARCH").env_remove("GOEXPERIMENT");
+    command.envs(SETTINGS).env("GOOS", go_os()).env("GOARCH", go_arch());
     command
+}
+
+/// The name of this system in Go.
+fn go_os() -> &'static str {
+    if OS == "macos" { "darwin" } else { OS }
+}
+
+/// The name of this architecture in Go.
+fn go_arch() -> &'static str {
+    match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
 }
 
 /// Waits until no other opctl is building.
@@ -173,13 +226,14 @@ fn remove_leftovers(bin: &Path) -> Result<()> {
 
 /// Writes the module into the cache. Each file is replaced atomically, because another build may read it.
 fn write_module() -> Result<PathBuf> {
-    let directory = directories::create(&home()?.join("module"))?;
+    let directory = home()?.join("module");
     for (name, text) in MODULE {
         let target = directory.join(name);
         if fs::read_to_string(&target).is_ok_and(|written| written == text) {
             continue;
         }
-        let parent = directories::create(target.parent().unwrap_or(&directory))?;
+        let parent = target.parent().unwrap_or(&directory);
+        directories::create(parent)?;
         let part = tempfile::NamedTempFile::new_in(parent)?;
         fs::write(part.path(), text)?;
         part.persist(&target).with_context(|| format!("cannot write `{}`", target.display()))?;
@@ -236,6 +290,35 @@ mod tests {
         let flags = ldflags();
         assert!(flags.contains("gitVersion=v1.36.3") && flags.contains("gitMinor=36"));
         assert!(flags.ends_with("consts.Version=v0.8.0"));
+    }
+
+    #[test]
+    fn settings_of_the_user_do_not_change_the_build() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("env");
+        let settings = "CGO_ENABLED=1\nGO111MODULE=off\nGOAMD64=v3\nGOARCH=riscv64\n\
+            GOEXPERIMENT=arenas\nGOFIPS140=latest\nGOFLAGS=-mod=vendor -tags=x\nGOOS=windows\n\
+            GOWORK=/work\nGOPROXY=https://proxy.example.com\n";
+        fs::write(&file, settings).unwrap();
+        let names = ["CGO_ENABLED", "GO111MODULE", "GOAMD64", "GOARCH", "GOEXPERIMENT"];
+        let names = [&names[..], &["GOFIPS140", "GOFLAGS", "GOOS", "GOWORK", "GOPROXY"]].concat();
+        let mut candidates = path_directories().into_iter().map(|path| path.join("go"));
+        // Without Go there is nothing to build with.
+        let Some(go) = candidates.find(|go| go.is_file()) else { return };
+        let mut command = Command::new(go);
+        command.arg("env").args(names).env("GOENV", &file).current_dir(directory.path());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("GO") && name != "GOENV" {
+                command.env_remove(name);
+            }
+        }
+
+        let output = pin_settings(command).output().unwrap();
+
+        let text = String::from_utf8(output.stdout).unwrap();
+        let values: Vec<&str> = text.lines().collect();
+        let expected = ["0", "on", "v1", go_arch(), ",", "off", "-mod=readonly", go_os(), "off"];
+        assert_eq!(values, [&expected[..], &["https://proxy.example.com"]].concat());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod exec;
 mod kubeconfig;
 mod lock;
 mod logs;
+mod objects;
 mod process;
 mod ready;
 mod record;
@@ -24,6 +25,7 @@ mod run;
 mod signals;
 mod start;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,6 +42,7 @@ pub use signals::{Interrupted, Signals};
 use crate::error::UserError;
 use crate::ui::Ui;
 use lock::Lock;
+use process::Process;
 
 /// The default name of a cluster.
 pub const DEFAULT_NAME: &str = "opctl";
@@ -65,12 +68,13 @@ impl Cluster {
     /// The cluster with this name.
     ///
     /// # Errors
-    /// A [`UserError`] if the name is not a DNS label of at most 50 characters, or another error if the
-    /// state directory cannot be created.
+    /// A [`UserError`] if the name is not a DNS label of at most 50 characters, or if there is no home
+    /// directory.
     pub fn named(name: &str) -> Result<Self> {
         check_name(name)?;
-        let directory = directories::create(&directories::state()?.join("clusters").join(name))?;
-        Ok(Self { name: name.to_owned(), directory })
+        let directory = directories::state()?.join("clusters").join(name);
+        // The processes of the cluster are identified by its real path.
+        Ok(Self { name: name.to_owned(), directory: directories::real(&directory)? })
     }
 
     /// The name of the cluster.
@@ -108,6 +112,10 @@ impl Cluster {
     /// # Errors
     /// If a process cannot be stopped or a file cannot be deleted.
     pub fn stop(&self, ui: Ui) -> Result<bool> {
+        // The processes outlive the removal of the state directory.
+        if !self.exists() && self.components().is_empty() {
+            return Ok(false);
+        }
         let _lock = self.lock(ui, || Ok(()))?;
         if Lock::try_exclusive(&self.users_file())?.is_none() {
             ui.attention("Stopping", format!("cluster `{}` under a running command", self.name));
@@ -120,14 +128,16 @@ impl Cluster {
         format!("run `opctl cluster start --name {}`", self.name)
     }
 
-    /// Clears the cluster and the directories of its volumes. The caller holds the lock.
+    /// Clears the cluster and returns whether it was running. The caller holds the lock.
     fn remove(&self) -> Result<bool> {
-        let state = self.state();
-        if let ClusterState::Running(record) = &state {
-            ready::remove_volumes(self, &record.kubectl);
-        }
+        let has_run = !self.components().is_empty() || ClusterRecord::read(self).is_some();
         self.clear()?;
-        Ok(!matches!(state, ClusterState::Stopped))
+        Ok(has_run)
+    }
+
+    /// Whether the cluster was ever started.
+    fn exists(&self) -> bool {
+        self.directory.exists()
     }
 
     /// The current state of the cluster, from its processes and its API server.
@@ -140,11 +150,12 @@ impl Cluster {
     /// # Errors
     /// If the lock file cannot be opened.
     pub fn is_changing(&self) -> Result<bool> {
-        Ok(Lock::try_exclusive(&self.lock_file())?.is_none())
+        Ok(self.exists() && Lock::try_exclusive(&self.lock_file())?.is_none())
     }
 
     /// Waits for the lock for starting or stopping the cluster.
     fn lock(&self, ui: Ui, tick: impl Fn() -> Result<()>) -> Result<Lock> {
+        directories::create_private(&self.directory)?;
         let mut is_reported = false;
         Lock::exclusive(&self.lock_file(), || {
             if !is_reported {
@@ -171,22 +182,39 @@ impl Cluster {
         Ok(())
     }
 
+    /// Kills the components, and first every kwokctl, which could start more of them.
     fn kill(&self) -> Result<()> {
-        process::kill(&self.bin(), &self.kwokctl_config())
+        process::kill(|process| self.is_kwokctl(process) || self.component(process).is_some())
+    }
+
+    /// The components that are running.
+    fn components(&self) -> Vec<&'static str> {
+        process::all().iter().filter_map(|process| self.component(process)).collect()
     }
 
     /// The components that are not running.
     fn absent(&self) -> Vec<&'static str> {
-        let running = process::components(&self.bin());
-        let runs = |component: &str| {
-            let program = self.bin().join(component).display().to_string();
-            // kwokctl first runs the programs with `--version`.
-            let is_component = |args: &str| args.starts_with(' ') && args != " --version";
-            running
-                .iter()
-                .any(|process| process.command.strip_prefix(&program).is_some_and(is_component))
+        let running = self.components();
+        COMPONENTS.into_iter().filter(|component| !running.contains(component)).collect()
+    }
+
+    /// The component that a process is: it runs the program under its link in the cluster, with a path in
+    /// the cluster as an argument. With `--version`, which kwokctl calls first, it is not a component.
+    fn component(&self, process: &Process) -> Option<&'static str> {
+        let home = self.home();
+        let is_in_cluster = |argument: &OsString| {
+            let value = argument.to_str().and_then(|argument| argument.split_once('='));
+            value.is_some_and(|(_, value)| Path::new(value).starts_with(&home))
         };
-        COMPONENTS.into_iter().filter(|component| !runs(component)).collect()
+        let is_component = |component: &&str| process.runs(&self.bin().join(component));
+        let component = COMPONENTS.into_iter().find(is_component)?;
+        process.arguments.iter().any(is_in_cluster).then_some(component)
+    }
+
+    fn is_kwokctl(&self, process: &Process) -> bool {
+        let config = self.kwokctl_config();
+        let has_config = |pair: &[OsString]| pair[0] == "--config" && pair[1] == *config;
+        process.runs(&self.kwokctl_link()) && process.arguments.windows(2).any(has_config)
     }
 
     /// A kubectl command that uses only this cluster.
@@ -194,6 +222,8 @@ impl Cluster {
         let mut command = Command::new(kubectl);
         command.arg("--kubeconfig").arg(self.kubeconfig()).arg("--request-timeout=5s");
         command.env_remove("KUBECONFIG");
+        // The user's preferences can change the defaults of any flag.
+        command.env("KUBERC", "off");
         command
     }
 
@@ -207,6 +237,20 @@ impl Cluster {
 
     fn kwokctl_config(&self) -> PathBuf {
         self.directory.join("kwokctl.yaml")
+    }
+
+    /// The link by which kwokctl is started, and identified if it outlives opctl.
+    fn kwokctl_link(&self) -> PathBuf {
+        self.directory.join("kwokctl")
+    }
+
+    fn audit_policy(&self) -> PathBuf {
+        self.directory.join("audit-policy.yaml")
+    }
+
+    /// A configuration file of kwok.
+    fn volume_stages(&self) -> PathBuf {
+        self.directory.join("volumes.yaml")
     }
 
     /// The directory of kwokctl; one per cluster, so that clusters cannot affect each other.
@@ -227,6 +271,12 @@ impl Cluster {
     /// Links to the programs, by which the processes of the cluster are identified.
     fn bin(&self) -> PathBuf {
         self.home().join("bin")
+    }
+
+    /// The CA of the cluster, and the certificate and key of all components.
+    fn certificates(&self) -> (PathBuf, PathBuf, PathBuf) {
+        let pki = self.home().join("pki");
+        (pki.join("ca.crt"), pki.join("admin.crt"), pki.join("admin.key"))
     }
 
     fn log(&self, component: &str) -> PathBuf {

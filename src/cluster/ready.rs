@@ -7,12 +7,12 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use super::exec::{self, POLL_INTERVAL, tail};
 use super::signals::Signals;
-use super::{COMPONENTS, Cluster, config, duration};
+use super::{COMPONENTS, Cluster, duration, objects};
 use crate::error::UserError;
 
 /// The maximum duration of a start, which usually takes three seconds.
@@ -30,9 +30,6 @@ const MAX_RESTARTS: u8 = 3;
 
 /// The components on which all others depend.
 const CRITICAL_COMPONENTS: [&str; 2] = ["etcd", "kube-apiserver"];
-
-/// The directory in which the provisioner of the controller manager creates volumes. It cannot be changed.
-const VOLUMES_DIRECTORY: &str = "/tmp/hostpath_pv/";
 
 /// Monitors a start: its deadline, its processes and signals of the user.
 pub struct StartupMonitor<'a> {
@@ -74,13 +71,8 @@ impl<'a> StartupMonitor<'a> {
     }
 
     /// Waits until the cluster works: all processes run, the default ServiceAccount exists, so that pods can
-    /// be created, and the nodes are ready.
-    pub fn ready(
-        &self,
-        kubectl: &Path,
-        nodes: u16,
-        restart: impl Fn() -> Result<Command>,
-    ) -> Result<()> {
+    /// be created, the nodes are ready, and no volume can be created that harms the machine.
+    pub fn ready(&self, kubectl: &Path, nodes: u16, restart: impl Fn() -> Command) -> Result<()> {
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         self.until("the default ServiceAccount", "kube-controller-manager", || {
             self.restart(&restart)?;
@@ -90,6 +82,9 @@ impl<'a> StartupMonitor<'a> {
             self.restart(&restart)?;
             let list = self.raw(kubectl, "/api/v1/nodes")?;
             Ok(list.is_some_and(|list| ready_nodes(&list) >= nodes.into()))
+        })?;
+        self.until("the policy for volumes", "kube-apiserver", || {
+            denies_volumes(self.cluster, kubectl, self.signals)
         })?;
         self.until("every process", "kube-scheduler", || {
             self.restart(&restart)?;
@@ -138,7 +133,7 @@ impl<'a> StartupMonitor<'a> {
 
     /// Restarts the components that ended. Their pid files are removed, because kwokctl regards zombies as
     /// running.
-    fn restart(&self, restart: impl Fn() -> Result<Command>) -> Result<()> {
+    fn restart(&self, restart: impl Fn() -> Command) -> Result<()> {
         let absent = self.cluster.absent();
         let Some(first) = absent.first() else {
             return Ok(());
@@ -151,7 +146,7 @@ impl<'a> StartupMonitor<'a> {
             let _ =
                 fs::remove_file(self.cluster.home().join("pids").join(format!("{component}.pid")));
         }
-        self.run(restart()?, first).map(drop)
+        self.run(restart(), first).map(drop)
     }
 
     /// An error with the last lines of the log of a component.
@@ -183,41 +178,35 @@ pub fn raw(
     Ok(outcome.status.success().then_some(outcome.output))
 }
 
-/// Creates the default StorageClass.
+/// Creates the first objects of a cluster.
 ///
 /// # Errors
-/// If the API server rejects it.
-pub fn create_storage_class(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
-    let file = cluster.directory.join("storage-class.json");
-    fs::write(&file, config::storage_class().to_string())?;
+/// A [`UserError`] if the API server rejects them.
+pub fn create_objects(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
+    let file = cluster.directory.join("objects.json");
+    fs::write(&file, objects::initial().to_string())?;
     let mut command = cluster.kubectl(kubectl);
-    command.args(["create", "--raw", "/apis/storage.k8s.io/v1/storageclasses", "-f"]).arg(&file);
+    command.args(["create", "--validate=false", "-f"]).arg(&file);
+    command.arg("--cache-dir").arg(cluster.kubectl_cache());
     let outcome = exec::run(command, || signals.check())?;
     if outcome.status.success() {
         return Ok(());
     }
-    let message = format!("cannot create the default StorageClass: {}", outcome.output.trim());
+    let message = format!("cannot create the first objects: {}", outcome.output.trim());
     Err(UserError::failure(message).into())
 }
 
-/// Removes the empty directories of the volumes of the cluster. Errors are ignored: the directories are
-/// harmless.
-pub fn remove_volumes(cluster: &Cluster, kubectl: &Path) {
-    let list = raw(cluster, kubectl, "/api/v1/persistentvolumes", || Ok(())).ok().flatten();
-    for directory in list.iter().flat_map(|list| volume_directories(list)) {
-        let _ = fs::remove_dir(directory);
-    }
-}
-
-fn volume_directories(list: &str) -> Vec<String> {
-    let list: Value = serde_json::from_str(list).unwrap_or_default();
-    let items = list["items"].as_array().into_iter().flatten();
-    let paths = items.filter_map(|volume| volume["spec"]["hostPath"]["path"].as_str());
-    let is_volume = |path: &&str| {
-        path.strip_prefix(VOLUMES_DIRECTORY)
-            .is_some_and(|name| !name.is_empty() && !name.contains(['/', '.']))
-    };
-    paths.filter(is_volume).map(str::to_owned).collect()
+/// Whether the policy for volumes is in force, which it is about a second after its creation.
+///
+/// # Errors
+/// If kubectl cannot be started, and if opctl was interrupted.
+fn denies_volumes(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<bool> {
+    let file = cluster.directory.join("denied-volume.json");
+    fs::write(&file, objects::denied_volume().to_string())?;
+    let mut command = cluster.kubectl(kubectl);
+    command.args(["create", "--raw", "/api/v1/persistentvolumes?dryRun=All", "-f"]).arg(&file);
+    let outcome = exec::run(command, || signals.check())?;
+    Ok(!outcome.status.success() && outcome.output.contains(objects::POLICY))
 }
 
 fn ready_nodes(list: &str) -> usize {
@@ -227,18 +216,6 @@ fn ready_nodes(list: &str) -> usize {
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
     list["items"].as_array().into_iter().flatten().filter(is_ready).count()
-}
-
-/// The version that the API server reports.
-///
-/// # Errors
-/// If the API server does not respond.
-pub fn kubernetes_version(cluster: &Cluster, kubectl: &Path) -> Result<String> {
-    let response = raw(cluster, kubectl, "/version", || Ok(()))?
-        .context("the API server does not report its version")?;
-    let version: Value =
-        serde_json::from_str(&response).context("cannot parse the version of the API server")?;
-    Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 
 #[cfg(test)]
@@ -253,18 +230,5 @@ mod tests {
         let list = json!({"items": [node("True"), node("False"), {}, node("True")]});
         assert_eq!(ready_nodes(&list.to_string()), 2);
         assert_eq!(ready_nodes("no JSON"), 0);
-    }
-
-    #[test]
-    fn only_directories_of_the_provisioner_are_removed() {
-        let volume = |path: &str| json!({"spec": {"hostPath": {"path": path}}});
-        let list = json!({"items": [
-            volume("/tmp/hostpath_pv/a-b"),
-            volume("/tmp/hostpath_pv/../x"),
-            volume("/tmp/hostpath_pv/"),
-            volume("/home"),
-            {"spec": {"csi": {}}},
-        ]});
-        assert_eq!(volume_directories(&list.to_string()), ["/tmp/hostpath_pv/a-b"]);
     }
 }

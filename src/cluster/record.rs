@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Cluster, process, ready};
+use super::{Cluster, ready};
 
 /// The properties of a cluster, which are recorded when it is ready.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub enum ClusterState {
 impl ClusterState {
     pub(super) fn query(cluster: &Cluster) -> Self {
         let Some(record) = ClusterRecord::read(cluster) else {
-            return match process::components(&cluster.bin()).len() {
+            return match cluster.components().len() {
                 0 => ClusterState::Stopped,
                 n => ClusterState::Broken(format!(
                     "{n} processes of an incomplete start are running"

@@ -2,11 +2,15 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use rustix::fs::Mode;
+use rustix::process::umask;
+use semver::Version;
 
 use super::binaries::{self, Binaries, Tool};
 use super::config::{self, Ports};
@@ -15,7 +19,7 @@ use super::lock::Lock;
 use super::ready::{self, StartupMonitor};
 use super::record::{ClusterRecord, ClusterState, Versions};
 use super::signals::{Interrupted, Signals};
-use super::{COMPONENTS, Cluster, duration};
+use super::{COMPONENTS, Cluster, duration, objects};
 use crate::error::UserError;
 use crate::ui::Ui;
 
@@ -36,6 +40,8 @@ pub(super) fn start(
     }
     cluster.clear()?;
 
+    // kwokctl writes keys that everybody can read.
+    let _umask = PrivateFiles::new();
     // Concurrent starts could choose the same ports.
     let lock = cluster.directory.with_file_name(".ports");
     let _lock = Lock::exclusive(&lock, || signals.check())?;
@@ -72,14 +78,16 @@ fn create(
     stop_when_unused: bool,
 ) -> Result<ClusterRecord> {
     let ports = Ports::free()?;
-    let policy = cluster.directory.join("audit-policy.yaml");
-    fs::write(&policy, config::AUDIT_POLICY)?;
-    fs::write(cluster.kwokctl_config(), config::kwokctl(binaries, &ports, &policy)?)?;
+    fs::write(cluster.audit_policy(), config::AUDIT_POLICY)?;
+    fs::write(cluster.volume_stages(), objects::VOLUME_STAGES)?;
+    fs::write(cluster.kwokctl_config(), config::kwokctl(cluster, binaries, &ports)?)?;
+    let program = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
+    symlink(program, cluster.kwokctl_link())?;
 
     let downloads = !binaries.missing().is_empty();
     let monitor = StartupMonitor::new(cluster, signals, downloads);
     let run = |action: &[&str]| -> Result<()> {
-        let outcome = monitor.run(kwokctl(cluster, binaries, action)?, "kube-apiserver")?;
+        let outcome = monitor.run(kwokctl(cluster, binaries, action), "kube-apiserver")?;
         if outcome.status.success() {
             return Ok(());
         }
@@ -101,7 +109,7 @@ fn create(
     ])?;
     let kubectl = kubectl(cluster, binaries)?;
     monitor.served(&kubectl)?;
-    ready::create_storage_class(cluster, &kubectl, signals)?;
+    ready::create_objects(cluster, &kubectl, signals)?;
     run(&["scale", "node", "--replicas", &nodes.to_string()])?;
     monitor.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
 
@@ -111,9 +119,9 @@ fn create(
         audit_log: cluster.log("audit"),
         nodes,
         versions: Versions {
-            kubernetes: ready::kubernetes_version(cluster, &kubectl)?,
-            etcd: version_of(&cluster.bin().join("etcd")),
-            kwok: version_of(&cluster.bin().join("kwok-controller")),
+            kubernetes: format!("v{}", version(cluster, binaries, Tool::ApiServer)?),
+            etcd: version(cluster, binaries, Tool::Etcd)?.to_string(),
+            kwok: format!("v{}", version(cluster, binaries, Tool::Kwok)?),
         },
         kubectl,
         stop_when_unused,
@@ -124,21 +132,36 @@ fn create(
     Ok(record)
 }
 
-/// A kwokctl command for this cluster. Its argument `--config` identifies it if it outlives opctl.
-fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Result<Command> {
-    let kwokctl = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
-    let mut command = Command::new(kwokctl);
+/// The umask of a start: only this user can access the new files of opctl and the programs it starts.
+struct PrivateFiles(Mode);
+
+impl PrivateFiles {
+    fn new() -> Self {
+        Self(umask(Mode::RWXG | Mode::RWXO))
+    }
+}
+
+impl Drop for PrivateFiles {
+    fn drop(&mut self) {
+        umask(self.0);
+    }
+}
+
+/// A kwokctl command for this cluster. Its path and its argument `--config` identify it if it outlives
+/// opctl.
+fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Command {
+    let mut command = Command::new(cluster.kwokctl_link());
     // Environment variables override the configuration.
     let settings = env::vars_os().map(|(name, _)| name);
     for name in settings.filter(|name| name.to_string_lossy().starts_with("KWOK_")) {
         command.env_remove(name);
     }
-    command.env_remove("KUBECONFIG").env("KWOK_WORKDIR", cluster.workdir());
+    command.env_remove("KUBECONFIG").env("KUBERC", "off").env("KWOK_WORKDIR", cluster.workdir());
     if let Some(kubectl) = binaries.get(Tool::Kubectl) {
         command.env("KWOK_KUBECTL_BINARY", kubectl);
     }
     command.args(action).args(["--name", cluster.name(), "--config"]).arg(cluster.kwokctl_config());
-    Ok(command)
+    command
 }
 
 /// The kubectl that was found, or the one that kwokctl downloaded.
@@ -148,16 +171,16 @@ fn kubectl(cluster: &Cluster, binaries: &Binaries) -> Result<PathBuf> {
     found.context("kwokctl has not downloaded kubectl")
 }
 
+/// The version of a program that was found, or that kwokctl downloaded.
+fn version(cluster: &Cluster, binaries: &Binaries, tool: Tool) -> Result<Version> {
+    let link = if tool == Tool::Kwok { "kwok-controller" } else { tool.file() };
+    let version = binaries.version(tool).cloned();
+    version
+        .or_else(|| binaries::version_of(&cluster.bin().join(link)))
+        .with_context(|| format!("{} reports no version", tool.file()))
+}
+
 fn port_was_taken(cluster: &Cluster) -> bool {
     let taken = |log: String| log.contains("address already in use");
     COMPONENTS.iter().any(|component| exec::read_lossy(&cluster.log(component)).is_ok_and(taken))
-}
-
-/// The first word of `--version` that looks like a version.
-fn version_of(program: &Path) -> String {
-    let output = Command::new(program).arg("--version").output().map(|output| output.stdout);
-    let text = String::from_utf8_lossy(&output.unwrap_or_default()).into_owned();
-    let is_version =
-        |word: &&str| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
-    text.split_whitespace().find(is_version).unwrap_or("unknown").to_owned()
 }
