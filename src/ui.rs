@@ -8,6 +8,7 @@ use crate::error::UserError;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 
 /// The terminal of the user: how much to print, and whether to prompt.
@@ -65,6 +66,11 @@ impl Ui {
         if !self.quiet {
             print_hint(hint);
         }
+    }
+
+    /// Prints what went wrong beside the work of the command, also with `--quiet`.
+    pub fn warning(&self, text: impl AsRef<str>) {
+        let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {}", text.as_ref());
     }
 
     /// Prints an error with its hint, also with `--quiet`. Returns the exit code.

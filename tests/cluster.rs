@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Once;
@@ -59,6 +62,11 @@ impl Sandbox {
         self.0.path().canonicalize().unwrap().join("state")
     }
 
+    /// The directory of the cluster with the default name.
+    fn directory(&self) -> PathBuf {
+        self.state().join("clusters/opctl")
+    }
+
     fn users_kubeconfig(&self) -> PathBuf {
         self.0.path().join("users-kubeconfig")
     }
@@ -72,6 +80,27 @@ impl Sandbox {
             line.contains(&state).then_some((pid, line.replace('\0', " ")))
         };
         fs::read_dir("/proc").unwrap().flatten().filter_map(process).collect()
+    }
+}
+
+/// A process that has nothing to do with opctl, and is killed at the end of the test.
+struct Bystander(Child);
+
+impl Bystander {
+    fn new(command: &mut Command) -> Self {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(quiet.spawn().unwrap())
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -95,7 +124,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn eventually(what: &str, holds: impl Fn() -> bool) {
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < end, "{what} did not come about");
@@ -157,6 +186,7 @@ fn a_cluster_starts_works_heals_and_stops() {
     assert_eq!(sandbox.processes(), before, "a second start does nothing");
 
     claims_bind_and_pods_run(&sandbox);
+    the_volume_of_a_claim_is_deleted_with_it(&sandbox);
     each_request_is_one_line_of_the_audit_log(&sandbox);
     assert_eq!(sandbox.processes(), before, "a command on a running cluster does not stop it");
 
@@ -201,6 +231,227 @@ fn claims_bind_and_pods_run(sandbox: &Sandbox) {
         let wait = format!("--for=jsonpath={{.status.phase}}={phase}");
         sandbox.ok(&["run", "--", "kubectl", "wait", &wait, "--timeout=60s", object]);
     }
+}
+
+/// A volume is only simulated: it needs no directory, and ends with its claim.
+fn the_volume_of_a_claim_is_deleted_with_it(sandbox: &Sandbox) {
+    let kubectl =
+        |args: &[&str]| sandbox.ok(&[&["run", "--no-start", "--", "kubectl"], args].concat());
+    assert_eq!(kubectl(&["get", "pv", "-o", "jsonpath={.items[*].spec.hostPath}"]), "");
+    assert_eq!(kubectl(&["get", "pv", "-o", "name"]).lines().count(), 1);
+    kubectl(&["delete", "pod/pod", "pvc/claim"]);
+    eventually("the end of the volume", || kubectl(&["get", "pv", "-o", "name"]).is_empty());
+}
+
+/// The controller manager runs as the user, and would delete the directories of volumes.
+#[test]
+fn a_volume_never_deletes_files_of_the_machine() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["start", "--nodes", "1"]);
+    // The controller manager deletes whatever has `/tmp/` in its path.
+    let directory = sandbox.0.path().join("home/tmp/project");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("file"), "precious").unwrap();
+    let file = sandbox.0.path().join("objects.json");
+    let apply = |name: &str, policy: &str| {
+        let volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": directory},
+                "persistentVolumeReclaimPolicy": policy,
+                "storageClassName": "",
+            },
+        });
+        fs::write(&file, volume.to_string()).unwrap();
+        sandbox.output(&["run", "--", "kubectl", "apply", "-f", file.to_str().unwrap()])
+    };
+
+    for (name, policy, is_accepted) in [("delete", "Delete", false), ("retain", "Retain", true)] {
+        let output = apply(name, policy);
+        if output.status.success() {
+            claim_and_release(&sandbox, name);
+        }
+        assert!(directory.join("file").exists(), "{policy}");
+        assert_eq!(output.status.success(), is_accepted, "{output:?}");
+        let reason = "set persistentVolumeReclaimPolicy to Retain";
+        assert_eq!(text(&output.stderr).contains(reason), !is_accepted, "{output:?}");
+    }
+    assert!(!apply("retain", "Delete").status.success());
+}
+
+/// Binds a claim to a volume, deletes it and waits until the controller manager has seen that.
+fn claim_and_release(sandbox: &Sandbox, volume: &str) {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": volume},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+            "volumeName": volume,
+        },
+    });
+    let file = sandbox.0.path().join("claim.json");
+    fs::write(&file, claim.to_string()).unwrap();
+    let kubectl = |args: &[&str]| sandbox.output(&[&["run", "--", "kubectl"], args].concat());
+    assert!(kubectl(&["create", "-f", file.to_str().unwrap()]).status.success());
+    let bound = "--for=jsonpath={.status.phase}=Bound";
+    let claim = format!("pvc/{volume}");
+    assert!(kubectl(&["wait", bound, "--timeout=60s", &claim]).status.success());
+    assert!(kubectl(&["delete", &claim]).status.success());
+    let phase = || text(&kubectl(&["get", "pv", volume, "-o", "jsonpath={.status.phase}"]).stdout);
+    eventually("the release of the volume", || {
+        ["", "Released", "Failed"].contains(&phase().as_str())
+    });
+}
+
+#[test]
+fn only_the_user_has_access() {
+    let sandbox = Sandbox::new();
+    // Directories that existed before may be open.
+    fs::create_dir_all(sandbox.directory()).unwrap();
+    for directory in [sandbox.state().join("clusters"), sandbox.directory()] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    sandbox.ok(&["start", "--nodes", "1"]);
+
+    let open = open_files(&sandbox.directory());
+    assert_eq!(open, Vec::<PathBuf>::new());
+    let umask = Command::new("sh").args(["-c", "umask"]).output().unwrap().stdout;
+    assert_eq!(sandbox.ok(&["run", "--", "sh", "-c", "umask"]), text(&umask));
+
+    // etcd accepts neither requests without TLS nor, past that, without a certificate.
+    let etcd = sandbox.processes().into_iter().find(|(_, command)| command.contains("/bin/etcd "));
+    let (_, command) = etcd.unwrap();
+    let url = command.split_once("--listen-client-urls=").unwrap().1;
+    let address = url.split_once(' ').unwrap().0.rsplit_once('/').unwrap().1;
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /version HTTP/1.0\r\n\r\n").unwrap();
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    assert!(!text(&response).contains("etcdserver"), "{}", text(&response));
+    for argument in ["--client-cert-auth=true ", "--peer-client-cert-auth=true "] {
+        assert!(command.contains(argument), "{command}");
+    }
+}
+
+/// This directory and the directories and keys below it, as far as others have access to them.
+fn open_files(path: &Path) -> Vec<PathBuf> {
+    let metadata = path.symlink_metadata().unwrap();
+    let is_secret = metadata.is_dir() || path.extension().is_some_and(|name| name == "key");
+    let is_open = is_secret && metadata.permissions().mode() & 0o077 != 0;
+    let mut open: Vec<PathBuf> = is_open.then(|| path.to_owned()).into_iter().collect();
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            open.extend(open_files(&entry.unwrap().path()));
+        }
+    }
+    open
+}
+
+#[test]
+fn processes_that_only_look_like_the_cluster_survive() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["start", "--nodes", "1"]);
+    let config = sandbox.directory().join("kwokctl.yaml");
+    let home = sandbox.directory().join("kwok/clusters/opctl");
+    let etcd = home.join("bin/etcd");
+    let forged = || {
+        let mut command = Command::new("sleep");
+        command.arg0(&etcd).arg("300");
+        command
+    };
+    let mut commands = [Command::new("tail"), forged(), Command::new("sh"), forged()];
+    commands[0].arg("-f").arg(&config);
+    commands[2].args(["-c", "while :; do sleep 1; done", "kwokctl", "--config"]).arg(&config);
+    // Only root can start a process of another user.
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        commands[3].uid(65_534);
+    }
+    let mut bystanders: Vec<Bystander> = commands.iter_mut().map(Bystander::new).collect();
+    // After a restart of the machine, another process has the pid of a component.
+    fs::write(home.join("pids/etcd.pid"), bystanders[0].0.id().to_string()).unwrap();
+
+    let cat = ["run", "--", "cat", config.to_str().unwrap()];
+    assert!(sandbox.ok(&cat).contains("KwokctlConfiguration"));
+    sandbox.ok(&["stop"]);
+    assert!(sandbox.ok(&cat).contains("KwokctlConfiguration"));
+    sandbox.ok(&["start", "--nodes", "1"]);
+    sandbox.ok(&["stop"]);
+
+    for (bystander, command) in bystanders.iter_mut().zip(&commands) {
+        assert!(bystander.is_alive(), "{command:?}");
+    }
+}
+
+#[test]
+fn commands_that_only_look_create_nothing() {
+    let sandbox = Sandbox::new();
+    let _ = fs::remove_dir_all(sandbox.state());
+    assert_eq!(sandbox.code(&["status", "--name", "none"]), Some(1));
+    assert_eq!(sandbox.code(&["logs", "etcd", "--name", "none"]), Some(1));
+    sandbox.ok(&["logs", "--name", "none"]);
+    sandbox.ok(&["stop", "--name", "none"]);
+    assert_eq!(sandbox.code(&["run", "--no-start", "--name", "none", "--", "true"]), Some(1));
+    assert!(!sandbox.state().exists());
+}
+
+#[test]
+fn preferences_for_kubectl_do_not_affect_the_start() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.0.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let kubectl = sandbox.ok(&["run", "--", "sh", "-c", "command -v kubectl"]);
+    // What a default of `--output` does to `get --raw`.
+    let body = format!("[ \"$KUBERC\" = off ] || exit 1\nexec {} \"$@\"", kubectl.trim());
+    script(&bin, "kubectl", &body);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let output = sandbox.cluster(&["start", "--nodes", "1"]).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command_even_if_the_cluster_cannot_be_stopped() {
+    let sandbox = Sandbox::new();
+    let lock = sandbox.directory().join("lock");
+    let command = format!("rm {0} && mkdir {0}; exit 7", lock.display());
+    let output = sandbox.output(&["run", "--nodes", "1", "--", "sh", "-c", &command]);
+    fs::remove_dir(&lock).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert!(text(&output.stderr).contains("warning: cluster `opctl` is not stopped: cannot open"));
+
+    // Another process has the lock: a signal ends the wait for it.
+    let command = format!("flock {} sleep 300 > /dev/null 2>&1 & sleep 1; exit 5", lock.display());
+    let mut run = sandbox.spawn(&["run", "--nodes", "1", "--", "sh", "-c", &command]);
+    let holder = || {
+        let processes = sandbox.processes();
+        processes.into_iter().find(|(_, command)| command.starts_with("flock "))
+    };
+    eventually("the holder of the lock", || holder().is_some());
+    eventually("the end of the command", || children(run.id()).is_empty());
+    eventually("the end of opctl", || {
+        let _ = Command::new("kill").args(["-TERM", &run.id().to_string()]).status();
+        run.try_wait().unwrap().is_some()
+    });
+    assert_eq!(run.wait().unwrap().code(), Some(5));
+    let (holder, _) = holder().unwrap();
+    for child in [children_of(holder), vec![holder]].concat() {
+        Command::new("kill").args(["-KILL", &child.to_string()]).status().unwrap();
+    }
+}
+
+#[test]
+fn a_quit_signal_stops_what_was_started() {
+    let sandbox = Sandbox::new();
+    let ready = sandbox.0.path().join("ready");
+    let command =
+        format!("trap 'exit 9' QUIT; touch {}; while :; do sleep 0.1; done", ready.display());
+    let mut run = sandbox.spawn(&["run", "--nodes", "1", "--", "sh", "-c", &command]);
+    eventually("the command", || ready.exists());
+    send(&run, "-QUIT");
+    assert_eq!(run.wait().unwrap().code(), Some(9));
+    assert_eq!(sandbox.processes(), []);
 }
 
 fn each_request_is_one_line_of_the_audit_log(sandbox: &Sandbox) {
@@ -263,13 +514,18 @@ fn run_passes_codes_and_signals_on_and_stops_what_it_started() {
 
 /// The command lines of a process's children.
 fn children(parent: u32) -> Vec<String> {
-    let command = |entry: fs::DirEntry| {
+    let command = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok();
+    let commands = children_of(parent).into_iter().filter_map(command);
+    commands.map(|command| command.replace('\0', " ")).collect()
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let child = |entry: fs::DirEntry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let parent_of_process: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
-        let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
-        (parent_of_process == parent).then_some(line.replace('\0', " "))
+        (parent_of_process == parent).then_some(entry.file_name().to_str()?.parse().ok()?)
     };
-    fs::read_dir("/proc").unwrap().flatten().filter_map(command).collect()
+    fs::read_dir("/proc").unwrap().flatten().filter_map(child).collect()
 }
 
 #[test]
@@ -294,14 +550,25 @@ fn what_a_killed_opctl_left_is_cleared() {
     assert_eq!(start.wait().unwrap().code(), Some(130));
     assert!(!runs("/kwok/clusters/opctl/bin/") && !runs("kwokctl create"));
 
-    // Killed while a command runs: the next command is the last one, and stops the cluster.
-    let ready = sandbox.0.path().join("ready");
-    let touch = format!("touch {}; sleep 2", ready.display());
-    let mut run = sandbox.spawn(&["run", "--", "sh", "-c", &touch]);
+    // Killed while a command runs: the cluster stays for that command, and the next one that is the last
+    // stops it.
+    let (ready, ended) = (sandbox.0.path().join("ready"), sandbox.0.path().join("ended"));
+    let wait = format!(
+        "touch {}; until test -e {}; do sleep 0.1; done; kubectl get nodes && touch {}",
+        ready.display(),
+        sandbox.0.path().join("released").display(),
+        ended.display()
+    );
+    let mut run = sandbox.spawn(&["run", "--", "sh", "-c", &wait]);
     eventually("the command", || ready.exists());
     run.kill().unwrap();
     run.wait().unwrap();
     assert_eq!(sandbox.code(&["status"]), Some(0));
+    assert_eq!(sandbox.code(&["run", "--no-start", "--", "true"]), Some(0));
+    assert_eq!(sandbox.code(&["status"]), Some(0), "the cluster of the orphan was stopped");
+    fs::write(sandbox.0.path().join("released"), "").unwrap();
+    eventually("the end of the orphan", || ended.exists());
+    eventually("the end of its shell", || !runs("until test"));
     assert_eq!(sandbox.code(&["run", "--no-start", "--", "true"]), Some(0));
     assert_eq!(sandbox.processes(), []);
 }
@@ -362,11 +629,14 @@ fn without_go_kwokctl_fetches_the_rest() {
     let sandbox = Sandbox::new();
     let bin = sandbox.0.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    script(&bin, "kwokctl", "echo no network; exit 3");
+    let version = "[ \"$1\" = --version ] && echo kwokctl version v0.8.0 && exit";
+    script(&bin, "kwokctl", &format!("{version}\necho no network; exit 3"));
     let output = bare(&sandbox).env("PATH", format!("{}:/nonexistent", bin.display())).output();
     let error = text(&output.unwrap().stderr);
     assert!(error.contains("kwokctl failed:\nno network"), "{error}");
     assert!(error.contains("hint: install Go"), "{error}");
+    assert!(error.contains("with kwokctl, which can take minutes and verifies no"), "{error}");
+    assert!(error.contains("kwokctl` 0.8.0"), "{error}");
     let config = sandbox.state().join("clusters/opctl/kwokctl.yaml");
     assert!(!fs::read_to_string(config).unwrap().contains("etcdBinary"));
 }

@@ -5,12 +5,20 @@ use std::path::Path;
 use std::thread::sleep;
 
 use anyhow::{Context, Result};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::exec::POLL_INTERVAL;
 
 /// A lock that is held until the value is dropped.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "the lock lives as long as the open file")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Releases the lock of all processes that inherited it.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     /// Waits for the lock and calls `tick` meanwhile, which can end the wait with an error.
@@ -42,13 +50,16 @@ impl Lock {
         }
     }
 
-    /// Waits for a shared lock.
+    /// Waits for a shared lock. If this process is killed, the programs that it started hold the lock until
+    /// they end.
     ///
     /// # Errors
     /// If the file cannot be opened or locked.
-    pub fn shared(path: &Path) -> Result<Self> {
+    pub fn shared_with_children(path: &Path) -> Result<Self> {
         let file = open(path)?;
-        file.lock_shared().with_context(|| format!("cannot lock `{}`", path.display()))?;
+        let context = || format!("cannot lock `{}`", path.display());
+        file.lock_shared().with_context(context)?;
+        fcntl_setfd(&file, FdFlags::empty()).with_context(context)?;
         Ok(Self(file))
     }
 }
@@ -76,9 +87,25 @@ mod tests {
         assert!(Lock::exclusive(&path, || bail!("enough")).is_err());
         drop(lock);
 
-        let shares = [Lock::shared(&path).unwrap(), Lock::shared(&path).unwrap()];
+        let share = || Lock::shared_with_children(&path).unwrap();
+        let shares = [share(), share()];
         assert!(Lock::try_exclusive(&path).unwrap().is_none());
         drop(shares);
         assert!(Lock::try_exclusive(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_released_lock_is_free_for_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let is_free = || Lock::try_exclusive(&path).unwrap().is_some();
+
+        let lock = Lock::shared_with_children(&path).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        drop(lock);
+        assert!(is_free(), "a background process of a command holds the lock");
+
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

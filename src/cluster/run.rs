@@ -37,11 +37,15 @@ const NOT_EXECUTABLE: u8 = 126;
 impl Cluster {
     /// Runs a command with `KUBECONFIG`, `OPCTL_CLUSTER`, `OPCTL_NAMESPACE` and `OPCTL_AUDIT_LOG` set,
     /// forwards signals to it and returns its exit code, or 128 + n if signal n killed it. A cluster that
-    /// was started for a command is stopped when the last command on it ends.
+    /// was started for a command is stopped when the last command on it ends; if that fails, it is a
+    /// warning.
     ///
     /// # Errors
     /// A [`UserError`] if the cluster is not running and is not started, or if its start fails.
     pub fn run(&self, ui: Ui, signals: &Signals, request: &RunRequest) -> Result<u8> {
+        if !request.start && !self.exists() {
+            return Err(self.not_running().into());
+        }
         let lock = self.lock(ui, || signals.check())?;
         let record = match self.state() {
             ClusterState::Running(record) => record,
@@ -49,12 +53,14 @@ impl Cluster {
             _ => return Err(self.not_running().into()),
         };
         // Taken before the lock is released, so that another opctl does not find the cluster unused.
-        let user = Lock::shared(&self.users_file())?;
+        let user = Lock::shared_with_children(&self.users_file())?;
         drop(lock);
         let code = local_command(self, &record, &request.command)
             .and_then(|command| execute(ui, signals, command));
         drop(user);
-        self.leave(ui)?;
+        if let Err(error) = self.leave(ui, signals) {
+            ui.warning(format!("cluster `{}` is not stopped: {error:#}", self.name()));
+        }
         code
     }
 
@@ -65,8 +71,8 @@ impl Cluster {
     }
 
     /// Stops the cluster if it was started for a command and no other command uses it.
-    fn leave(&self, ui: Ui) -> Result<()> {
-        let _lock = self.lock(ui, || Ok(()))?;
+    fn leave(&self, ui: Ui, signals: &Signals) -> Result<()> {
+        let _lock = self.lock(ui, || signals.check())?;
         let stop_when_unused =
             ClusterRecord::read(self).is_none_or(|record| record.stop_when_unused);
         if stop_when_unused && Lock::try_exclusive(&self.users_file())?.is_some() {

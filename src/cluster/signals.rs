@@ -5,10 +5,10 @@ use std::fmt;
 use std::fs;
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
-use signal_hook::low_level::siginfo::{Cause, Origin};
+use signal_hook::low_level::siginfo::Origin;
 
 /// The error of an interrupted step. The user needs no explanation, but the step cleans up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,9 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// The signals that end a command line program.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
 /// Handlers for the signals that end a command line program.
 #[derive(Debug)]
 pub struct Signals(RefCell<SignalsInfo<WithOrigin>>);
@@ -41,8 +44,7 @@ impl Signals {
     /// If the system rejects the handlers.
     pub fn catch() -> Result<Self> {
         let ignored = ignored();
-        let ending =
-            [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored.contains(signal));
+        let ending = ENDING.into_iter().filter(|signal| !ignored.contains(signal));
         let caught = SignalsInfo::new(ending.chain([SIGCHLD])).context("cannot catch signals")?;
         Ok(Self(RefCell::new(caught)))
     }
@@ -61,8 +63,8 @@ impl Signals {
     /// Sleeps until a signal arrives or a child ends. Returns the signals to forward to the child. Those
     /// from the kernel are not included: a terminal sends them to all foreground processes.
     pub fn wait(&self) -> Vec<i32> {
-        let sent =
-            |origin: &Origin| origin.signal != SIGCHLD && matches!(origin.cause, Cause::Sent(_));
+        // macOS reports the sender, but not the cause.
+        let sent = |origin: &Origin| origin.signal != SIGCHLD && origin.process.is_some();
         self.0.borrow_mut().wait().filter(sent).map(|origin| origin.signal).collect()
     }
 }
@@ -73,7 +75,7 @@ fn ignored() -> Vec<i32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
+    ENDING.into_iter().filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
 }
 
 #[cfg(test)]
