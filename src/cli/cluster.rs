@@ -20,10 +20,13 @@ use crate::ui::Ui;
     long_about = "Run a real control plane on this machine, without Docker.\n\n\
         etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as processes that \
         listen on loopback only. kwok simulates the nodes: pods become Running, but no container \
-        runs. Your kubeconfig is never changed.\n\n\
+        runs. It simulates volumes, too: claims are bound, but nothing is stored. Your kubeconfig is \
+        never changed.\n\n\
+        The cluster runs as you, and Kubernetes deletes the directory of a released hostPath volume \
+        with the reclaim policy Delete. The cluster rejects such a volume.\n\n\
         opctl looks for the programs in the directory OPCTL_CLUSTER_ASSETS, in its cache and on \
         PATH. It builds missing ones with Go, once, in about 6 minutes; without Go, kwokctl \
-        downloads them.",
+        downloads them and verifies no checksums.",
     after_help = "Examples:\n  \
         opctl cluster run -- kubectl get nodes\n  \
         opctl cluster start\n  \
@@ -67,7 +70,8 @@ enum ClusterCommand {
             KUBECONFIG, OPCTL_CLUSTER (the name), OPCTL_NAMESPACE (`default`) and OPCTL_AUDIT_LOG \
             (the API server's audit log) are set for the command. opctl exits with the exit code of \
             the command, or with 128 + n if signal n killed it. A cluster that was started for a \
-            command is stopped when the last command on it ends.",
+            command is stopped when the last command on it ends; if that fails, opctl prints a \
+            warning.",
         after_help = "Examples:\n  \
             opctl cluster run -- kubectl get nodes\n  \
             opctl cluster run --name test -- cargo test\n  \

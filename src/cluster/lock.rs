@@ -1,6 +1,7 @@
 //! Locks between processes. The system releases them when their holder ends, also if it is killed.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::sleep;
 
@@ -67,7 +68,7 @@ impl Lock {
 /// Opens a lock file. Lock files are never removed, because another process could be about to lock them.
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
+    options.create(true).truncate(false).write(true).mode(0o600);
     options.open(path).with_context(|| format!("cannot open `{}`", path.display()))
 }
 

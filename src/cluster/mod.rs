@@ -1,7 +1,9 @@
 //! A real control plane on this machine.
 //!
 //! etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as plain processes that listen on
-//! loopback only; kwok simulates the nodes, so that pods become Running, but no container runs. kwokctl
+//! loopback only; kwok simulates the nodes, so that pods become Running, but no container runs, and the
+//! volumes, in which nothing is stored. The components run as the user: what they could do to the files of
+//! the user is prevented by [`objects`], and what others could do through them by [`config`]. kwokctl
 //! creates the cluster and starts the processes. The probes of [`ready`] check that they work, and
 //! [`process`] finds the processes of a cluster, so that nothing depends on the orderly end of a process.
 //!
@@ -18,6 +20,7 @@ mod kubeconfig;
 mod lock;
 mod logs;
 mod objects;
+mod ports;
 mod process;
 mod ready;
 mod record;
@@ -182,7 +185,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the components, and first every kwokctl, which could start more of them.
+    /// Kills the components, and every kwokctl, which could start more of them.
     fn kill(&self) -> Result<()> {
         process::kill(|process| self.is_kwokctl(process) || self.component(process).is_some())
     }

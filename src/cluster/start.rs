@@ -13,9 +13,10 @@ use rustix::process::umask;
 use semver::Version;
 
 use super::binaries::{self, Binaries, Tool};
-use super::config::{self, Ports};
+use super::config;
 use super::exec::{self, tail};
 use super::lock::Lock;
+use super::ports::Ports;
 use super::ready::{self, StartupMonitor};
 use super::record::{ClusterRecord, ClusterState, Versions};
 use super::signals::{Interrupted, Signals};
@@ -151,10 +152,12 @@ impl Drop for PrivateFiles {
 /// opctl.
 fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Command {
     let mut command = Command::new(cluster.kwokctl_link());
-    // Environment variables override the configuration.
-    let settings = env::vars_os().map(|(name, _)| name);
-    for name in settings.filter(|name| name.to_string_lossy().starts_with("KWOK_")) {
-        command.env_remove(name);
+    // Environment variables override the configuration of kwokctl, and add to the arguments of etcd.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("KWOK_") || name.starts_with("ETCD_") {
+            command.env_remove(&*name);
+        }
     }
     command.env_remove("KUBECONFIG").env("KUBERC", "off").env("KWOK_WORKDIR", cluster.workdir());
     if let Some(kubectl) = binaries.get(Tool::Kubectl) {

@@ -52,9 +52,10 @@ impl Process {
         self.arguments.first().is_some_and(|name| *name == *link) && self.is_program_of(link)
     }
 
-    /// The program may have been deleted since, and so may the link.
+    /// The program may have been deleted since, and so may the link, which is a copy if kwokctl downloaded
+    /// the program.
     fn is_program_of(&self, link: &Path) -> bool {
-        match fs::read_link(link) {
+        match fs::read_link(link).or_else(|_| link.canonicalize()) {
             Ok(target) => directories::real(&target).is_ok_and(|program| program == self.program),
             Err(_) => Tool::ALL.iter().any(|tool| self.program.ends_with(tool.file())),
         }

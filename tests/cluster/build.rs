@@ -1,0 +1,99 @@
+//! Where the programs of the control plane come from.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::sandbox::{Sandbox, eventually, script, text};
+
+#[test]
+fn without_go_and_kwokctl_the_ways_are_listed() {
+    let sandbox = Sandbox::new();
+    let output = bare(&sandbox).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    for word in ["kube-apiserver", "etcd", "kwok", "install Go 1.26", "OPCTL_CLUSTER_ASSETS"] {
+        assert!(error.contains(word), "{word}: {error}");
+    }
+}
+
+#[test]
+fn without_go_kwokctl_fetches_the_rest() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.0.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let version = "[ \"$1\" = --version ] && echo kwokctl version v0.8.0 && exit";
+    script(&bin, "kwokctl", &format!("{version}\necho no network; exit 3"));
+    let output = bare(&sandbox).env("PATH", format!("{}:/nonexistent", bin.display())).output();
+    let error = text(&output.unwrap().stderr);
+    assert!(error.contains("kwokctl failed:\nno network"), "{error}");
+    assert!(error.contains("hint: install Go"), "{error}");
+    assert!(error.contains("with kwokctl, which can take minutes and verifies no"), "{error}");
+    assert!(error.contains("kwokctl` 0.8.0"), "{error}");
+    let config = sandbox.state().join("clusters/opctl/kwokctl.yaml");
+    assert!(!fs::read_to_string(config).unwrap().contains("etcdBinary"));
+}
+
+#[test]
+fn two_calls_build_once_and_a_failed_build_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.0.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let calls = sandbox.0.path().join("calls");
+    // What it builds cannot start a cluster; here it counts how often each program is built.
+    let go = |end: &str| {
+        let body = format!(
+            "[ \"$1\" = build ] || exit 0\nwhile [ \"$1\" != -o ]; do shift; done\n\
+             echo $3 >> {}\necho '#!/bin/sh' > $2\n\
+             echo 'echo etcd Version: 3.6.16; [ $1 = --version ]' >> $2\n\
+             chmod +x $2; {end}",
+            calls.display()
+        );
+        script(&bin, "go", &body);
+    };
+    let start = |name: &str| {
+        let mut command = bare(&sandbox);
+        command.args(["--name", name]).env("PATH", format!("{}:/bin:/usr/bin", bin.display()));
+        command
+    };
+    let built = || {
+        let directories = fs::read_dir(sandbox.0.path().join("cache/cluster")).unwrap();
+        let bin = directories.flatten().next().unwrap().path().join("bin");
+        let files = fs::read_dir(bin).unwrap().flatten();
+        files.filter_map(|file| file.file_name().into_string().ok()).collect::<Vec<_>>()
+    };
+
+    go("echo does not compile; exit 1");
+    let failed = text(&start("a").output().unwrap().stderr);
+    assert!(failed.contains("building kube-apiserver failed:\ndoes not compile"), "{failed}");
+    assert_eq!(built(), Vec::<String>::new());
+
+    // A build goes on when opctl is killed; the next one ends it and removes its half a program.
+    go("sleep 300");
+    let mut killed = start("a").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("half a program", || built().iter().any(|file| file.starts_with('.')));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
+    go("sleep 0.2");
+    fs::remove_file(&calls).unwrap();
+    let spawn = |name| start(name).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    for mut child in ["a", "b"].map(spawn) {
+        child.wait().unwrap();
+    }
+    let mut calls: Vec<String> =
+        fs::read_to_string(&calls).unwrap().lines().map(str::to_owned).collect();
+    calls.sort();
+    let count = calls.len();
+    calls.dedup();
+    assert_eq!(calls.len(), count, "{calls:?}");
+    assert!(count >= 6, "{calls:?}");
+    assert!(built().iter().all(|file| !file.starts_with('.')), "{:?}", built());
+}
+
+/// A start on a machine that has nothing.
+fn bare(sandbox: &Sandbox) -> Command {
+    let mut command = sandbox.cluster(&["start"]);
+    command.env("PATH", "/nonexistent").env_remove("OPCTL_CLUSTER_ASSETS");
+    command.env("OPCTL_CACHE_DIR", sandbox.0.path().join("cache"));
+    command
+}
