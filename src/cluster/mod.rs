@@ -223,7 +223,7 @@ impl Cluster {
     /// A kubectl command that uses only this cluster.
     fn kubectl(&self, kubectl: &Path) -> Command {
         let mut command = Command::new(kubectl);
-        command.arg("--kubeconfig").arg(self.kubeconfig()).arg("--request-timeout=5s");
+        command.arg("--kubeconfig").arg(self.own_kubeconfig()).arg("--request-timeout=5s");
         command.env_remove("KUBECONFIG");
         // The user's preferences can change the defaults of any flag.
         command.env("KUBERC", "off");
@@ -269,6 +269,11 @@ impl Cluster {
     /// The directory in which kwokctl keeps the cluster.
     fn home(&self) -> PathBuf {
         self.workdir().join("clusters").join(&self.name)
+    }
+
+    /// The kubeconfig of the components.
+    fn own_kubeconfig(&self) -> PathBuf {
+        self.home().join("kubeconfig.yaml")
     }
 
     /// Links to the programs, by which the processes of the cluster are identified.

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::fs;
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -70,12 +69,28 @@ impl Signals {
 }
 
 /// The signals that opctl was started to ignore, for example by `nohup`. A handler would undo that, also
-/// for the command. Detected on Linux only.
+/// for the command.
+#[cfg(target_os = "linux")]
 fn ignored() -> Vec<i32> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     ENDING.into_iter().filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
+}
+
+/// Where the system does not tell, shells that inherit what is ignored send themselves the signals.
+#[cfg(not(target_os = "linux"))]
+fn ignored() -> Vec<i32> {
+    let survives = |signal: &i32| probe(*signal).status().is_ok_and(|status| status.success());
+    ENDING.into_iter().filter(survives).collect()
+}
+
+/// A shell that succeeds if a signal is ignored.
+#[cfg(any(test, not(target_os = "linux")))]
+fn probe(signal: i32) -> std::process::Command {
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", "ulimit -c 0; kill -$0 $$; exit 0"]).arg(signal.to_string());
+    command
 }
 
 #[cfg(test)]
@@ -86,5 +101,21 @@ mod tests {
     fn interruption_has_the_exit_code_of_a_shell() {
         assert_eq!(Interrupted(SIGINT).code(), 130);
         assert_eq!(Interrupted(SIGTERM).code(), 143);
+    }
+
+    #[test]
+    fn a_shell_survives_the_signals_that_are_ignored() {
+        let ignores = |trap: &str, signal: i32| {
+            let probe = probe(signal);
+            let mut command = std::process::Command::new("/bin/sh");
+            command.arg("-c").arg(format!("{trap}; exec \"$@\"")).arg("sh");
+            command.arg(probe.get_program()).args(probe.get_args()).status().unwrap().success()
+        };
+        for (signal, name) in
+            [(SIGHUP, "HUP"), (SIGINT, "INT"), (SIGQUIT, "QUIT"), (SIGTERM, "TERM")]
+        {
+            assert!(ignores(&format!("trap '' {name}"), signal), "{name}");
+            assert!(!ignores("true", signal), "{name}");
+        }
     }
 }

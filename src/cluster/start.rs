@@ -96,7 +96,8 @@ fn create(
         let hint = "install Go if kwokctl cannot download programs: opctl then builds them";
         Err(if downloads { error.with_hint(hint) } else { error }.into())
     };
-    let kubeconfig = cluster.kubeconfig();
+    // Programs that used an earlier cluster find the kubeconfig only when this one is ready.
+    let kubeconfig = cluster.directory.join("kubeconfig.new");
     let kubeconfig_text =
         kubeconfig.to_str().context("the path of the state directory is not UTF-8")?;
     // Expired leases would delay new pods after a restart. The configuration file does not accept 0.
@@ -116,7 +117,7 @@ fn create(
 
     let record = ClusterRecord {
         server: config::server(&ports),
-        kubeconfig,
+        kubeconfig: cluster.kubeconfig(),
         audit_log: cluster.log("audit"),
         nodes,
         versions: Versions {
@@ -129,6 +130,7 @@ fn create(
     };
     // An interruption up to here leaves no cluster behind.
     signals.check()?;
+    fs::rename(kubeconfig, &record.kubeconfig)?;
     record.write(cluster)?;
     Ok(record)
 }

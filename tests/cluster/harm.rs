@@ -50,6 +50,34 @@ fn a_volume_never_deletes_files_of_the_machine() {
     assert!(!apply("retain", "Delete").status.success());
 }
 
+/// A program that used an earlier cluster may be waiting for its kubeconfig.
+#[test]
+fn nobody_gets_the_kubeconfig_before_the_policy_is_in_force() {
+    let sandbox = Sandbox::new();
+    let kubectl = sandbox.ok(&["run", "--", "sh", "-c", "command -v kubectl"]);
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "early"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/nonexistent"},
+            "persistentVolumeReclaimPolicy": "Delete",
+        },
+    });
+    let file = sandbox.0.path().join("volume.json");
+    fs::write(&file, volume.to_string()).unwrap();
+
+    let mut start = sandbox.spawn(&["start", "--nodes", "1"]);
+    let kubeconfig = sandbox.directory().join("kubeconfig");
+    eventually("the kubeconfig", || kubeconfig.exists());
+    let mut create = Command::new(kubectl.trim());
+    create.args(["create", "--validate=false", "-f"]).arg(file).env("KUBECONFIG", kubeconfig);
+    let output = create.output().unwrap();
+    assert!(start.wait().unwrap().success());
+    let message = text(&output.stderr);
+    assert!(message.contains("set persistentVolumeReclaimPolicy to Retain"), "{message}");
+}
+
 /// Binds a claim to a volume, deletes it and waits until the controller manager has seen that.
 fn claim_and_release(sandbox: &Sandbox, volume: &str) {
     let claim = json!({
