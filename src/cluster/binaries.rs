@@ -142,7 +142,7 @@ impl Binaries {
                 }
             }
         }
-        found.separate_versions();
+        found.separate_versions(built);
         found
     }
 
@@ -169,8 +169,8 @@ impl Binaries {
         true
     }
 
-    /// Leaves out other versions of Kubernetes than the pinned one, unless they are complete.
-    fn separate_versions(&mut self) {
+    /// Replaces programs of Kubernetes by those that opctl built, unless all have one minor version.
+    fn separate_versions(&mut self, built: &Path) {
         let pinned = KUBERNETES[0].pinned();
         let minors = KUBERNETES.map(|tool| minor(self.version(tool).unwrap_or(&pinned)));
         if minors.iter().all(|other| *other == minors[0]) {
@@ -186,11 +186,15 @@ impl Binaries {
                 let path = program.path.display();
                 let reason = "the programs of Kubernetes have different versions";
                 self.ignored.push(format!("`{path}`: {reason}"));
+                let path = built.join(tool.file());
+                if is_executable(&path) {
+                    self.insert(tool, path, true);
+                }
             }
         }
     }
 
-    /// Reports the programs that opctl did not build, because what they are is up to the user.
+    /// Reports the programs that opctl did not build.
     fn report(&self, ui: Ui) {
         let others = self.programs.iter().filter(|(_, program)| !program.is_built);
         let texts: Vec<String> = others
@@ -369,6 +373,9 @@ mod tests {
         assert_eq!(incomplete.get(Tool::ApiServer), None);
         assert_eq!(incomplete.version(Tool::Scheduler), Some(&Tool::Scheduler.pinned()));
         assert!(incomplete.ignored[0].contains("different versions"), "{incomplete:?}");
+        let (replaced, directories) = found(&[&all[..1], &all]);
+        let built = directories[1].path().join("kube-apiserver");
+        assert_eq!(replaced.get(Tool::ApiServer), Some(built.as_path()));
     }
 
     #[test]

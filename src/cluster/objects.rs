@@ -66,13 +66,13 @@ spec:
   - delete: true
 "#;
 
-/// The objects that are created before anybody gets the kubeconfig.
+/// The objects that are created before the kubeconfig is handed out.
 pub fn initial() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [policy(), binding(), storage_class()]})
 }
 
-/// A policy against the volumes whose directories the controller manager would delete. It runs as the
-/// user, and deletes any directory with `/tmp/` in its path.
+/// Denies volumes with a directory that the controller manager would delete. It runs as the user, and
+/// deletes any directory with `/tmp/` in its path.
 fn policy() -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -97,7 +97,7 @@ fn policy() -> Value {
     })
 }
 
-/// The name of the policy and its binding, which is in the message to those whose requests it denies.
+/// The name of the policy and its binding, which is part of the API server's message.
 pub const POLICY: &str = "opctl-host-path-volumes";
 
 fn binding() -> Value {

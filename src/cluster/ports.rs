@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_on_which_somebody_listens_is_not_free() {
+    fn a_port_of_another_listener_is_not_free() {
         for address in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::LOCALHOST] {
             let other = TcpListener::bind((address, 0)).unwrap();
             assert!(listen(other.local_addr().unwrap().port()).is_none(), "{address}");

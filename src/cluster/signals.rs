@@ -78,7 +78,8 @@ fn ignored() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| mask >> (signal - 1) & 1 == 1).collect()
 }
 
-/// Where the system does not tell, shells that inherit what is ignored send themselves the signals.
+/// Other systems do not report them: for each signal, a shell that inherits what is ignored sends it to
+/// itself.
 #[cfg(not(target_os = "linux"))]
 fn ignored() -> Vec<i32> {
     let survives = |signal: &i32| probe(*signal).status().is_ok_and(|status| status.success());

@@ -41,7 +41,7 @@ pub(super) fn start(
     }
     cluster.clear()?;
 
-    // kwokctl writes keys that everybody can read.
+    // kwokctl writes keys that other users can read.
     let _umask = PrivateFiles::new();
     // Concurrent starts could choose the same ports.
     let lock = cluster.directory.with_file_name(".ports");
@@ -83,7 +83,7 @@ fn create(
     fs::write(cluster.volume_stages(), objects::VOLUME_STAGES)?;
     fs::write(cluster.kwokctl_config(), config::kwokctl(cluster, binaries, &ports)?)?;
     let program = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
-    symlink(program, cluster.kwokctl_link())?;
+    symlink(program, cluster.kwokctl_link()).context("cannot link kwokctl")?;
 
     let downloads = !binaries.missing().is_empty();
     let monitor = StartupMonitor::new(cluster, signals, downloads);

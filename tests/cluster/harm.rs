@@ -52,7 +52,7 @@ fn a_volume_never_deletes_files_of_the_machine() {
 
 /// A program that used an earlier cluster may be waiting for its kubeconfig.
 #[test]
-fn nobody_gets_the_kubeconfig_before_the_policy_is_in_force() {
+fn the_kubeconfig_exists_only_when_the_policy_is_in_force() {
     let sandbox = Sandbox::new();
     let kubectl = sandbox.ok(&["run", "--", "sh", "-c", "command -v kubectl"]);
     let volume = json!({
