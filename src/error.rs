@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::one_line;
+
 /// An error that a user can fix, with a hint and an exit code. Every other error is an
 /// [`anyhow::Error`] with context.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ impl UserError {
         value: impl fmt::Display,
         reason: impl fmt::Display,
     ) -> Self {
+        let value = value.to_string();
+        let value = one_line(&value);
         Self::usage(format!("invalid value '{value}' for '{argument}': {reason}"))
     }
 

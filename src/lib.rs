@@ -13,7 +13,8 @@
 //!
 //! [`crd`] generates the Rust types of an external type from its CRD, [`cluster`] runs a real control
 //! plane on this machine, [`audit`] compares the permissions of an operator with its requests, [`cli`]
-//! turns flags into requests, and [`ui`] is the only printer.
+//! turns flags into requests, and [`ui`] is the only printer. [`yaml`] and [`text`] limit what comes from
+//! outside: the files that users edit or download.
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 compile_error!("opctl runs on Linux and macOS; on Windows, build it in WSL");
@@ -26,4 +27,6 @@ pub mod error;
 pub mod project;
 pub mod render;
 pub mod sync;
+pub mod text;
 pub mod ui;
+pub mod yaml;

@@ -1,10 +1,12 @@
-//! The only printer: data on stdout, messages on stderr, colours only on a terminal.
+//! The only printer: data on stdout, messages on stderr, colours only on a terminal. Messages can quote
+//! text from outside, so that hidden characters in them are escaped.
 
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
 use crate::error::UserError;
+use crate::text::visible;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -50,14 +52,14 @@ impl Ui {
 
     fn verb(&self, style: Style, verb: &str, object: &str) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{style}{verb:>12}{style:#} {object}");
+            let _ = writeln!(anstream::stderr(), "{style}{verb:>12}{style:#} {}", visible(object));
         }
     }
 
     /// Prints a line of text on stderr. Silent with `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
+            let _ = writeln!(anstream::stderr(), "{}", visible(text.as_ref()));
         }
     }
 
@@ -75,7 +77,8 @@ impl Ui {
 
     /// Prints an error with its hint, also with `--quiet`. Returns the exit code.
     pub fn error(&self, error: &anyhow::Error) -> u8 {
-        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {error:#}");
+        let message = format!("{error:#}");
+        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {}", visible(&message));
         let user_error = error.downcast_ref::<UserError>();
         if let Some(hint) = user_error.and_then(UserError::hint) {
             print_hint(hint);
@@ -102,5 +105,5 @@ impl Ui {
 }
 
 fn print_hint(hint: &str) {
-    let _ = writeln!(anstream::stderr(), "{NOTE}hint:{NOTE:#} {hint}");
+    let _ = writeln!(anstream::stderr(), "{NOTE}hint:{NOTE:#} {}", visible(hint));
 }
