@@ -253,7 +253,7 @@ impl Project {
             None => project.resources.push(resource),
         }
         project.normalise();
-        Ok(project)
+        project.verified()
     }
 
     /// Records the recipe of a resource and its options. Only `--force` changes recorded ones.

@@ -35,14 +35,27 @@ impl Project {
         check_field(&field("version"), &r.version, parse_version)?;
         check_field(&field("kind"), &r.kind, names::kind)?;
         check_field(&field("plural"), &r.plural(), names::plural)?;
-        if r.core {
-            return builtin::find(&r.gvk())
-                .map(drop)
-                .map_err(|error| invalid_project(error.to_string()));
+        let origins = [r.api.is_some(), r.core, r.external];
+        if origins.iter().filter(|is_set| **is_set).count() != 1 {
+            return Err(invalid_project(format!(
+                "`{path}` must have exactly one of `api`, `core` and `external`"
+            )));
         }
         let domain = field("domain");
+        let must_be = |expected: &str| InvalidValue::new(format!("must be `{expected}`"));
+        let is = |expected: String| {
+            move |value: &str| if value == expected { Ok(()) } else { Err(must_be(&expected)) }
+        };
+        if r.core {
+            let (group, kind) =
+                builtin::find(&r.gvk()).map_err(|error| invalid_project(error.to_string()))?;
+            check_field(&domain, &r.domain, is(group.domain.clone()))?;
+            check_field(&field("plural"), &r.plural(), is(kind.plural.clone()))?;
+            let namespaced = r.namespaced().to_string();
+            return check_field(&field("namespaced"), &namespaced, is(kind.namespaced.to_string()));
+        }
         if r.external {
-            let check = |domain: &str| names::external_api_group(&r.group, domain);
+            let check = |domain: &str| names::external_api_group(&format!("{}.{domain}", r.group));
             return check_field(&domain, &r.domain, check);
         }
         check_field(&domain, &r.domain, |domain| names::api_group(&r.group, domain))?;

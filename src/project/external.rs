@@ -61,7 +61,8 @@ impl Project {
     ) -> Result<CheckedApi, UserError> {
         let Gvk { group, version, kind } = &request.gvk;
         if external.origin == Origin::Crd {
-            check_value(GROUP, group, names::group)?;
+            let full = format!("{group}.{}", external.domain);
+            check_value(GROUP, &full, names::external_api_group)?;
             check_value(VERSION, version, |version| ApiVersion::parse(version).map(drop))?;
             check_value(KIND, kind, names::kind)?;
             check_value(PLURAL, &external.plural, names::plural)?;
@@ -137,6 +138,6 @@ impl Project {
         resource.controller |= adds_controller;
         project.resources.push(resource);
         project.normalise();
-        Ok(project)
+        project.verified()
     }
 }

@@ -4,6 +4,11 @@ use serde_yaml::{Mapping, Value};
 
 use super::{FORMAT, INSTALL, LAYOUT, Project, Resource, VERSION};
 use crate::error::UserError;
+use crate::text::one_line;
+use crate::yaml::{self, Limit};
+
+/// The maximum size of the file, enough for thousands of APIs.
+const LIMIT: Limit = Limit { megabytes: 1 };
 
 impl Project {
     /// Parses and checks the text of `PROJECT`.
@@ -11,8 +16,8 @@ impl Project {
     /// # Errors
     /// If the text is not a valid `PROJECT`, or if another tool or a newer opctl wrote it.
     pub fn parse(text: &str) -> Result<Self, UserError> {
-        let value: Value = serde_yaml::from_str(text).map_err(|error| {
-            invalid_project(format!("not YAML: {error}"))
+        let value = LIMIT.parse(text).map_err(|reason| {
+            invalid_project(reason)
                 .with_hint("restore the file, for example with `git checkout PROJECT`")
         })?;
         let Value::Mapping(fields) = &value else {
@@ -20,8 +25,10 @@ impl Project {
                 .with_hint("restore the file, for example with `git checkout PROJECT`"));
         };
         check_origin(fields)?;
-        let project: Self =
-            serde_yaml::from_value(value).map_err(|error| invalid_project(error.to_string()))?;
+        yaml::check_json(&value, yaml::MAX_INTEGER)
+            .map_err(|reason| invalid_project(reason).with_hint("write it as a string"))?;
+        let project: Self = serde_yaml::from_value(value)
+            .map_err(|error| invalid_project(one_line(&error.to_string())))?;
         project.check()?;
         Ok(project)
     }
@@ -31,6 +38,22 @@ impl Project {
         // serde_yaml writes `on`, `yes` and dates without quotes, which YAML 1.1 does not read as strings.
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         Ok(serde_saphyr::to_string_with_options(self, options)?)
+    }
+
+    /// The model itself, if the next command will read it from `PROJECT` as it is.
+    ///
+    /// # Errors
+    /// If the text of the model is invalid or says something else.
+    pub(super) fn verified(self) -> Result<Self, UserError> {
+        let invalid = |reason: String| {
+            UserError::failure(format!("the change would make PROJECT invalid: {reason}"))
+        };
+        let text = self.to_text().map_err(|error| invalid(error.to_string()))?;
+        match Self::parse(&text) {
+            Ok(project) if project == self => Ok(self),
+            Ok(_) => Err(invalid("its text would not be what was requested".to_owned())),
+            Err(error) => Err(invalid(error.to_string())),
+        }
     }
 
     /// Sorts all lists, so that the text does not depend on the order of the commands.
@@ -68,6 +91,7 @@ impl Project {
 
 /// An error in a field of `PROJECT`, which is given by its path.
 pub(super) fn invalid_field(path: &str, value: &str, reason: &str) -> UserError {
+    let value = one_line(value);
     UserError::failure(format!("invalid value '{value}' for '{path}' in PROJECT: {reason}"))
 }
 
@@ -89,7 +113,7 @@ fn check_origin(fields: &Mapping) -> Result<(), UserError> {
         } else if layout.is_empty() {
             "another tool (no `layout`)".to_owned()
         } else {
-            format!("another tool (layout `{}`)", layout.join(", "))
+            format!("another tool (layout `{}`)", one_line(&layout.join(", ")))
         };
         return Err(UserError::failure(format!("PROJECT was created by {tool}")).with_hint(
             "opctl works only on projects that `opctl init` created: run it in another directory",

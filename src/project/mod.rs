@@ -198,7 +198,7 @@ impl Project {
     /// The project with other settings and with the template set of this opctl.
     ///
     /// # Errors
-    /// If a resource conflicts with the settings.
+    /// If a setting is invalid, or if a resource conflicts with the settings.
     pub fn with_settings(&self, settings: Settings) -> Result<Self, UserError> {
         let mut project = self.clone();
         VERSION.clone_into(&mut project.cli_version);
@@ -214,7 +214,7 @@ impl Project {
             domain.clone_from(&project.domain);
         }
         project.check_scopes()?;
-        Ok(project)
+        project.verified()
     }
 
     /// The license of the generated project.

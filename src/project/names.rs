@@ -3,6 +3,8 @@
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
 
+use crate::text::is_hidden;
+
 /// Why a value is invalid, and a valid one instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidValue {
@@ -76,11 +78,14 @@ pub fn api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
         .map_or(Ok(()), |reason| Err(InvalidValue::new(reason)))
 }
 
-/// Checks the full name of the API group of an external type. Unlike the groups of the project, it
-/// may be reserved for Kubernetes.
-pub fn external_api_group(group: &str, domain: &str) -> Result<(), InvalidValue> {
-    let full = format!("{group}.{domain}");
-    check(&full, subdomain_error, subdomain_of)
+/// Checks the full name of the API group of an external type: `<group>.<domain>`. Unlike the groups of the
+/// project, it may be reserved for Kubernetes.
+pub fn external_api_group(full: &str) -> Result<(), InvalidValue> {
+    check(full, subdomain_error, subdomain_of)?;
+    match full.split_once('.') {
+        Some((group, _)) => self::group(group),
+        None => Err(InvalidValue::new("must have a domain, as in `cert.example.org`")),
+    }
 }
 
 /// The API server accepts CRDs of these groups only with an annotation that links to an API review.
@@ -200,8 +205,16 @@ pub fn project_name_of(text: &str) -> String {
 
 /// Checks a copyright holder: one line of text.
 pub fn owner(name: &str) -> Result<(), InvalidValue> {
-    let one_line = !name.trim().is_empty() && !name.contains(char::is_control);
-    if one_line { Ok(()) } else { Err(InvalidValue::new("must be one line of text")) }
+    if name.trim().is_empty() {
+        return Err(InvalidValue::new("must be one line of text"));
+    }
+    match name.chars().find(|c| is_hidden(*c)) {
+        None => Ok(()),
+        Some(c) => Err(InvalidValue::new(format!(
+            "must be one line of text, all of it visible: it contains U+{:04X}",
+            u32::from(c)
+        ))),
+    }
 }
 
 /// The types that generated API files use, in the module that defines the type of the kind.
