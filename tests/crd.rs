@@ -38,7 +38,7 @@ fn types_and_objects_are_as_expected() {
     for crd in all() {
         let path = |end: &str| directory().join(format!("{}{end}", crd.kind.to_lowercase()));
         assert.eq(crd.types("// A header\n\n"), Data::read_from(&path(".rs"), None));
-        let object = serde_saphyr::to_string(&minimal_object(&crd).fields).unwrap();
+        let object = serde_saphyr::to_string(&minimal_object(&crd).unwrap().fields).unwrap();
         assert.eq(object, Data::read_from(&path(".object.yaml"), None));
     }
 }
@@ -61,8 +61,8 @@ fn fields_with_patterns_are_listed() {
     let text = std::fs::read_to_string(directory().join("several.yaml")).unwrap();
     let crd = text.replace("enum: [\"On\", \"Off\"]", "pattern: '^[A-Z]+/[a-z]+$'");
     let crd = Crd::read("-", &crd, kind("Mode")).unwrap();
-    assert_eq!(minimal_object(&crd).patterns, ["spec.mode"]);
-    assert!(all().iter().all(|crd| minimal_object(crd).patterns.is_empty()));
+    assert_eq!(minimal_object(&crd).unwrap().incomplete, ["spec.mode"]);
+    assert!(all().iter().all(|crd| minimal_object(crd).unwrap().incomplete.is_empty()));
 }
 
 #[test]

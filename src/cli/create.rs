@@ -1,7 +1,7 @@
 //! `opctl create api`.
 
+use std::env;
 use std::path::PathBuf;
-use std::{env, fs};
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
@@ -141,7 +141,7 @@ impl CreateApiArgs {
         let plan = workspace.plan_with(Some(&base), &new, extra_files, options)?;
         if self.flags.apply(&workspace, &plan, ui)? {
             if let Some(crd) = crd.filter(|_| has_object) {
-                print_missing_values(&crd, ui);
+                print_missing_values(&crd, ui)?;
             }
             print_next_steps(&new, &api, ui);
         }
@@ -160,15 +160,12 @@ impl CreateApiArgs {
             .with_hint("omit `--resource`")
             .into());
         }
-        let file = path.display().to_string();
-        let text = fs::read_to_string(path)
-            .map_err(|error| UserError::invalid_value("--crd <FILE>", &file, error))?;
         let selector = CrdSelector {
             group: self.group.as_deref(),
             version: self.version.as_deref(),
             kind: self.kind.as_deref(),
         };
-        Ok(Some(Crd::read(&file, &text, selector)?))
+        Ok(Some(Crd::open(path, selector)?))
     }
 
     fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {
@@ -271,14 +268,15 @@ fn list_recipes(ui: Ui) -> Result<()> {
 }
 
 /// Prints the fields of the test's object that opctl could not fill in.
-fn print_missing_values(crd: &Crd, ui: Ui) {
-    let patterns = crd::minimal_object(crd).patterns;
-    if !patterns.is_empty() {
+fn print_missing_values(crd: &Crd, ui: Ui) -> Result<(), UserError> {
+    let incomplete = crd::minimal_object(crd)?.incomplete;
+    if !incomplete.is_empty() {
         ui.note(format!(
-            "Set values that match the patterns of the CRD in tests/objects: {}",
-            patterns.join(", ")
+            "Set values that the CRD accepts in tests/objects: {}",
+            incomplete.join(", ")
         ));
     }
+    Ok(())
 }
 
 fn print_next_steps(project: &Project, api: &CheckedApi, ui: Ui) {

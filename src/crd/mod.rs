@@ -3,18 +3,25 @@
 //! kopium, kube's generator, is not used, because it depends on kube's client and tokio, and because its
 //! output needs chrono, an `allow` and rustfmt.
 
+mod check;
+mod manifest;
 mod object;
 mod rust;
 mod schema;
 mod types;
 
-use serde::Deserialize;
-use serde_yaml::Value;
+use std::fs::File;
+use std::path::Path;
 
 use crate::error::UserError;
 use crate::project::{ApiRequest, ExternalType, Gvk, Origin};
+use crate::text::one_line;
+use manifest::{CrdManifest, CrdVersion, LIMIT, Scope, manifests, titles};
 pub use object::{MinimalObject, minimal_object};
 use schema::Schema;
+
+/// The argument that names the file, as clap displays it.
+const ARGUMENT: &str = "--crd <FILE>";
 
 /// One version of an external type, as its CRD defines it.
 #[derive(Debug)]
@@ -45,48 +52,26 @@ pub struct CrdSelector<'a> {
     pub kind: Option<&'a str>,
 }
 
-#[derive(Debug, Deserialize)]
-struct CrdManifest {
-    spec: CrdSpec,
-}
-
-#[derive(Debug, Deserialize)]
-struct CrdSpec {
-    group: String,
-    names: CrdNames,
-    scope: String,
-    versions: Vec<CrdVersion>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CrdNames {
-    kind: String,
-    plural: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct CrdVersion {
-    name: String,
-    served: bool,
-    storage: bool,
-    #[serde(default)]
-    schema: CrdValidation,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct CrdValidation {
-    #[serde(rename = "openAPIV3Schema", default)]
-    schema: Schema,
-}
-
 impl Crd {
+    /// Reads a CRD from a file, like [`Crd::read`].
+    ///
+    /// # Errors
+    /// A [`UserError`] if the file cannot be read or is too large, and those of [`Crd::read`].
+    pub fn open(path: &Path, selector: CrdSelector<'_>) -> Result<Self, UserError> {
+        let file = path.display().to_string();
+        let text = File::open(path).and_then(|source| LIMIT.read(source));
+        let text = text.map_err(|error| UserError::invalid_value(ARGUMENT, &file, error))?;
+        Self::read(&file, &text, selector)
+    }
+
     /// Reads a CRD from a text with one or more manifests, of which those of other kinds are ignored.
     /// `file` names the source in errors.
     ///
     /// # Errors
-    /// A [`UserError`] if not exactly one CRD matches the selector, or if the CRD does not serve the version.
+    /// A [`UserError`] if not exactly one CRD matches the selector, if the CRD does not serve the version, or
+    /// if a name or a size in it is out of bounds.
     pub fn read(file: &str, text: &str, selector: CrdSelector<'_>) -> Result<Self, UserError> {
-        let error = |reason: String| UserError::invalid_value("--crd <FILE>", file, reason);
+        let error = |reason: String| UserError::invalid_value(ARGUMENT, file, reason);
         let all = manifests(text).map_err(error)?;
         if all.is_empty() {
             return Err(error("the file contains no CustomResourceDefinition".to_owned())
@@ -111,26 +96,31 @@ impl Crd {
                     ));
                 }
             };
-        let is_version = |version: &&CrdVersion| match selector.version {
+        let is_version = |version: &CrdVersion| match selector.version {
             Some(name) => version.name == name && version.served,
             None => version.storage,
         };
-        let Some(version) = spec.versions.iter().find(is_version) else {
+        let versions = spec.versions.iter().enumerate();
+        let Some((place, version)) = versions.clone().find(|(_, version)| is_version(version))
+        else {
             let served = spec.versions.iter().filter(|version| version.served);
             let served: Vec<&str> = served.map(|version| version.name.as_str()).collect();
             let missing = match selector.version {
                 Some(version) => format!("served version `{version}`"),
                 None => "storage version".to_owned(),
             };
-            return Err(error(format!("{} has no {missing}", spec.names.kind))
-                .with_hint(format!("served versions: {}", served.join(", "))));
+            let reason = format!("{} has no {missing}", spec.names.kind);
+            return Err(error(one_line(&reason).into_owned())
+                .with_hint(format!("served versions: {}", one_line(&served.join(", ")))));
         };
+        check::names(spec, place).map_err(error)?;
+        check::schema(&version.schema.schema).map_err(error)?;
         Ok(Self {
             group: spec.group.clone(),
             version: version.name.clone(),
             kind: spec.names.kind.clone(),
             plural: spec.names.plural.clone(),
-            namespaced: spec.scope == "Namespaced",
+            namespaced: spec.scope == Scope::Namespaced,
             manifest: text.clone(),
             schema: version.schema.schema.clone(),
         })
@@ -150,62 +140,4 @@ impl Crd {
             ..request
         }
     }
-}
-
-/// The types of a file in their order, such as `cert-manager.io Certificate`.
-fn titles(all: &[(String, CrdManifest)]) -> String {
-    let title = |(_, CrdManifest { spec }): &(String, CrdManifest)| {
-        format!("{} {}", spec.group, spec.names.kind)
-    };
-    all.iter().map(title).collect::<Vec<_>>().join(", ")
-}
-
-/// The CRDs of a text, each with its part of the text.
-fn manifests(text: &str) -> Result<Vec<(String, CrdManifest)>, String> {
-    let mut all = Vec::new();
-    for text in documents(text) {
-        let value: Value = serde_yaml::from_str(&text).map_err(|error| error.to_string())?;
-        let is_list = value.get("kind").and_then(Value::as_str) == Some("List");
-        let items = value.get("items").and_then(Value::as_sequence).filter(|_| is_list);
-        match items {
-            Some(items) => {
-                for item in items {
-                    let text = serde_yaml::to_string(item).map_err(|error| error.to_string())?;
-                    all.extend(manifest(item).transpose()?.map(|manifest| (text, manifest)));
-                }
-            }
-            None => all.extend(manifest(&value).transpose()?.map(|manifest| (text, manifest))),
-        }
-    }
-    Ok(all)
-}
-
-/// The manifest of a CRD; `None` for other kinds.
-fn manifest(value: &Value) -> Option<Result<CrdManifest, String>> {
-    let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-    match (field("apiVersion"), field("kind")) {
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => {
-            Some(serde_yaml::from_value(value.clone()).map_err(|error| error.to_string()))
-        }
-        (version, "CustomResourceDefinition") => Some(Err(format!(
-            "unsupported apiVersion `{version}`: Kubernetes serves only apiextensions.k8s.io/v1"
-        ))),
-        _ => None,
-    }
-}
-
-/// The YAML documents of a text, except for empty ones.
-fn documents(text: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
-        if line == "---" || line.starts_with("--- ") {
-            documents.push(String::new());
-        } else if let Some(document) = documents.last_mut() {
-            document.push_str(line);
-            document.push('\n');
-        }
-    }
-    let is_content = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
-    documents.retain(|document| document.lines().any(is_content));
-    documents
 }

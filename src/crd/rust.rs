@@ -4,11 +4,16 @@ use std::fmt::Write;
 
 use super::Crd;
 use super::types::{Definition, Field, Shape, Type, Types};
+use crate::text::visible;
 
+/// The name of the type of maps, as it is imported.
+const MAP: &str = "BTreeMap";
 /// rustfmt's `max_width`.
 const WIDTH: usize = 100;
 /// rustfmt's `attr_fn_like_width`: the maximum width of the arguments of an attribute on one line.
 const ATTRIBUTE_WIDTH: usize = 70;
+/// The fields that kube adds to those of an object without a spec.
+const ROOT_FIELDS: &[&str] = &["api_version", "kind", "metadata", "status"];
 
 impl Crd {
     /// The source of a file with the Rust types, which begins with `header`.
@@ -20,12 +25,12 @@ impl Crd {
         let status = root.properties.get("status").filter(|status| status.is_object());
 
         let reserved = ["", "List", "Fields", "Status"].map(|end| format!("{kind}{end}"));
-        let mut types = Types::new(reserved);
+        let mut types = Types::new(reserved.into_iter().chain([MAP.to_owned()]));
         // kube derives the object from its spec. If there are other fields, all of them make up the spec.
         let main = match spec.filter(|_| root.is_required("spec")) {
             Some(spec) => {
                 let main = format!("{kind}Spec");
-                types.root(&main, &main, spec);
+                types.root(&main, &main, spec, &[]);
                 main
             }
             None => {
@@ -35,19 +40,21 @@ impl Crd {
                     "All fields besides metadata and status, which are the spec for kube."
                         .to_owned();
                 let main = format!("{kind}Fields");
-                types.root(&main, kind, &fields);
+                types.root(&main, kind, &fields, ROOT_FIELDS);
                 main
             }
         };
         if let Some(status) = status {
             let name = format!("{kind}Status");
-            types.root(&name, &name, status);
+            types.root(&name, &name, status, &[]);
         }
         self.write(header, &types, &main, status.is_some())
     }
 
     fn write(&self, header: &str, types: &Types, main: &str, has_status: bool) -> String {
         let Self { group, version, kind, plural, .. } = self;
+        // A kind of the same name would clash with the import.
+        let map = if kind == MAP { "std::collections::BTreeMap" } else { MAP };
         let mut body = String::new();
         for definition in &types.definitions {
             let mut attributes = String::new();
@@ -65,14 +72,15 @@ impl Crd {
                 arguments.push("derive = \"PartialEq\"".to_owned());
                 attributes = attribute("", "kube", &arguments);
             }
-            write_definition(&mut body, definition, definition.name == main, &attributes);
+            let is_spec = definition.name == main;
+            write_definition(&mut body, definition, is_spec, &attributes, map);
         }
         let mut text = format!(
             "{header}//! {kind} of `{group}/{version}`, an external type. Its CRD is\n\
              //! tests/crds/{plural}.{group}.yaml. To regenerate this file from a newer CRD, run\n\
              //! `opctl create api --crd FILE --kind {kind} --version {version} --force`.\n\n"
         );
-        if body.contains("BTreeMap<") {
+        if kind != MAP && body.contains("BTreeMap<") {
             text.push_str("use std::collections::BTreeMap;\n\n");
         }
         if body.contains("meta::") {
@@ -86,7 +94,13 @@ impl Crd {
     }
 }
 
-fn write_definition(body: &mut String, definition: &Definition, is_spec: bool, attributes: &str) {
+fn write_definition(
+    body: &mut String,
+    definition: &Definition,
+    is_spec: bool,
+    attributes: &str,
+    map: &str,
+) {
     let mut derives = vec!["Clone", "Debug"];
     if is_spec {
         derives.insert(0, "CustomResource");
@@ -104,14 +118,14 @@ fn write_definition(body: &mut String, definition: &Definition, is_spec: bool, a
             body.push_str(if fields.is_empty() && is_open.is_none() { "}\n" } else { "\n" });
             for (i, field) in fields.iter().enumerate() {
                 body.push_str(if i > 0 { "\n" } else { "" });
-                write_field(body, field);
+                write_field(body, field, map);
             }
             if let Some(ident) = is_open {
                 body.push_str(if fields.is_empty() { "" } else { "\n" });
                 body.push_str(
                     "    /// Fields that the CRD does not describe.\n    #[serde(flatten)]\n",
                 );
-                let _ = writeln!(body, "    pub {ident}: BTreeMap<String, serde_json::Value>,");
+                let _ = writeln!(body, "    pub {ident}: {map}<String, serde_json::Value>,");
             }
             if !fields.is_empty() || is_open.is_some() {
                 body.push_str("}\n");
@@ -134,7 +148,7 @@ fn write_definition(body: &mut String, definition: &Definition, is_spec: bool, a
     }
 }
 
-fn write_field(body: &mut String, field: &Field) {
+fn write_field(body: &mut String, field: &Field, map: &str) {
     body.push_str(&docs("    ", &field.docs));
     let mut arguments = Vec::new();
     arguments.extend(field.rename.as_ref().map(|name| format!("rename = {name:?}")));
@@ -145,9 +159,9 @@ fn write_field(body: &mut String, field: &Field) {
         body.push_str(&attribute("    ", "serde", &arguments));
     }
     let type_ = if field.is_option {
-        format!("Option<{}>", rust(&field.type_))
+        format!("Option<{}>", rust(&field.type_, map))
     } else {
-        rust(&field.type_)
+        rust(&field.type_, map)
     };
     let line = format!("    pub {}: {type_},", field.ident);
     if line.len() <= WIDTH {
@@ -158,11 +172,11 @@ fn write_field(body: &mut String, field: &Field) {
     body.push('\n');
 }
 
-fn rust(type_: &Type) -> String {
+fn rust(type_: &Type, map: &str) -> String {
     match type_ {
         Type::Plain(name, _) => (*name).to_owned(),
-        Type::Array(items) => format!("Vec<{}>", rust(items)),
-        Type::Map(values) => format!("BTreeMap<String, {}>", rust(values)),
+        Type::Array(items) => format!("Vec<{}>", rust(items, map)),
+        Type::Map(values) => format!("{map}<String, {}>", rust(values, map)),
         Type::Named(name) => name.clone(),
     }
 }
@@ -177,12 +191,15 @@ fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
     format!("{indent}#[{name}(\n{indent}    {list}\n{indent})]\n")
 }
 
-/// The first paragraph of a description as a doc comment. Markdown other than code is escaped.
+/// The first paragraph of a description as a doc comment. Markdown other than code is escaped. A hidden
+/// character is shown as its escape instead of being refused: in a comment it can do no harm then, and
+/// descriptions are often pasted from elsewhere.
 fn docs(indent: &str, description: &str) -> String {
     let paragraph = description.trim().split("\n\n").next().unwrap_or_default();
     let has_code = paragraph.matches('`').count().is_multiple_of(2) && !paragraph.contains("``");
     let (mut lines, mut is_code) = (Vec::<String>::new(), false);
     for word in paragraph.split_whitespace() {
+        let word = visible(word);
         let mut escaped = String::new();
         for c in word.chars() {
             is_code ^= has_code && c == '`';

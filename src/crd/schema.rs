@@ -1,6 +1,6 @@
 //! The part of a CRD's schema that determines the Rust types and the required fields of an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_yaml::Value;
@@ -20,11 +20,18 @@ pub struct Schema {
     pub values: Vec<Value>,
     pub minimum: Option<f64>,
     pub exclusive_minimum: bool,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
     pub min_length: usize,
+    pub max_length: Option<usize>,
     pub pattern: Option<String>,
     pub min_items: usize,
+    pub min_properties: usize,
+    #[serde(rename = "x-kubernetes-list-type")]
+    pub list_type: Option<String>,
     pub properties: BTreeMap<String, Schema>,
-    pub required: Vec<String>,
+    pub required: BTreeSet<String>,
     pub items: Option<Box<Schema>>,
     pub additional_properties: Additional,
     #[serde(rename = "x-kubernetes-int-or-string")]
@@ -51,7 +58,7 @@ impl Default for Additional {
 
 impl Schema {
     pub fn is_required(&self, field: &str) -> bool {
-        self.required.iter().any(|required| required == field)
+        self.required.contains(field)
     }
 
     pub fn is_object(&self) -> bool {

@@ -57,29 +57,28 @@ pub struct Variant {
 const VALUE: Type = Type::Plain("serde_json::Value", true);
 
 /// All types of a kind; each comes before the types of its fields.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Types {
     /// The prefix of all names.
     prefix: String,
-    taken: BTreeSet<String>,
+    names: Names,
+    /// The names of the definitions that implement `Default`.
+    with_default: BTreeSet<String>,
     pub definitions: Vec<Definition>,
 }
 
 impl Types {
     /// An empty list; `taken` are the names that are not available.
     pub fn new(taken: impl IntoIterator<Item = String>) -> Self {
-        Self { prefix: String::new(), taken: taken.into_iter().collect(), definitions: Vec::new() }
+        Self { names: Names::new(taken), ..Self::default() }
     }
 
-    /// Adds the type with this name and the types of its fields, with names that begin with `prefix`.
-    pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema) {
+    /// Adds the type with this name and the types of its fields, with names that begin with `prefix`. No
+    /// field gets one of the identifiers `taken`.
+    pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema, taken: &[&str]) {
         prefix.clone_into(&mut self.prefix);
-        self.taken.insert(name.to_owned());
-        self.structure(name.to_owned(), prefix, schema);
-    }
-
-    fn definition(&self, name: &str) -> Option<&Definition> {
-        self.definitions.iter().find(|definition| definition.name == name)
+        self.names.taken.insert(name.to_owned());
+        self.structure(name.to_owned(), prefix, schema, taken);
     }
 
     fn type_of(&mut self, prefix: &str, property: &str, schema: &Schema) -> Type {
@@ -120,7 +119,7 @@ impl Types {
                 }
                 Additional::Any(false) => {
                     let name = self.free_name(prefix, property);
-                    self.structure(name.clone(), &name, schema);
+                    self.structure(name.clone(), &name, schema, &[]);
                     Type::Named(name)
                 }
             },
@@ -128,16 +127,17 @@ impl Types {
         }
     }
 
-    fn structure(&mut self, name: String, prefix: &str, schema: &Schema) {
-        // The definition is inserted before those of its fields.
+    fn structure(&mut self, name: String, prefix: &str, schema: &Schema, taken: &[&str]) {
+        // The definition comes before those of its fields, on which it depends.
         let place = self.definitions.len();
+        self.definitions.push(Definition::empty());
         let numbered = |ident: &str, n| {
             format!("{}_{n}", ident.trim_start_matches("r#").trim_end_matches('_'))
         };
-        let mut idents = BTreeSet::new();
+        let mut idents = Names::new(taken.iter().map(|ident| (*ident).to_owned()));
         let mut fields = Vec::new();
         for (property, property_schema) in &schema.properties {
-            let ident = unique(ident_of(property), &mut idents, numbered);
+            let ident = idents.unique(ident_of(property), numbered);
             let type_ = self.type_of(prefix, property, property_schema);
             let is_required = schema.is_required(property);
             fields.push(Field {
@@ -151,16 +151,18 @@ impl Types {
         }
         let is_open = schema
             .preserves_unknown_fields
-            .then(|| unique("unknown_fields".to_owned(), &mut idents, numbered));
+            .then(|| idents.unique("unknown_fields".to_owned(), numbered));
         let has_default =
             fields.iter().all(|field| field.is_option || self.has_default(&field.type_));
-        let definition = Definition {
+        if has_default {
+            self.with_default.insert(name.clone());
+        }
+        self.definitions[place] = Definition {
             name,
             docs: schema.description.clone(),
             shape: Shape::Struct { fields, is_open },
             has_default,
         };
-        self.definitions.insert(place, definition);
     }
 
     /// Adds an enum, if each of the values can be a variant.
@@ -169,7 +171,10 @@ impl Types {
         let mut variants = Vec::new();
         for value in values {
             let ident = value.to_upper_camel_case();
-            if !ident.starts_with(|c: char| c.is_ascii_alphabetic()) || ident == "Self" {
+            let is_ident = ident.starts_with(|c: char| c.is_ascii_alphabetic())
+                && ident.chars().all(|c| c.is_ascii_alphanumeric())
+                && ident != "Self";
+            if !is_ident {
                 return None;
             }
             if !idents.insert(ident.clone()) {
@@ -193,9 +198,7 @@ impl Types {
         match type_ {
             Type::Plain(_, has_default) => *has_default,
             Type::Array(_) | Type::Map(_) => true,
-            Type::Named(name) => {
-                self.definition(name).is_some_and(|definition| definition.has_default)
-            }
+            Type::Named(name) => self.with_default.contains(name),
         }
     }
 
@@ -206,20 +209,48 @@ impl Types {
         let names = [path, &self.prefix].map(|prefix| format!("{prefix}{property}"));
         let name = names.into_iter().find(|name| name.len() <= LONGEST_NAME);
         let name = name.unwrap_or_else(|| self.prefix.clone());
-        unique(name, &mut self.taken, |name, n| format!("{name}{n}"))
+        self.names.unique(name, |name, n| format!("{name}{n}"))
     }
 }
 
-/// The name, or if it is taken the first one with a number that is not.
-fn unique(name: String, taken: &mut BTreeSet<String>, number: fn(&str, usize) -> String) -> String {
-    let free = if taken.contains(&name) {
-        let mut numbered = (2..).map(|n| number(&name, n));
-        numbered.find(|name| !taken.contains(name)).unwrap_or(name)
-    } else {
-        name
-    };
-    taken.insert(free.clone());
-    free
+impl Definition {
+    fn empty() -> Self {
+        Self {
+            name: String::new(),
+            docs: String::new(),
+            shape: Shape::Struct { fields: Vec::new(), is_open: None },
+            has_default: false,
+        }
+    }
+}
+
+/// Names that are distinct.
+#[derive(Debug, Default)]
+struct Names {
+    taken: BTreeSet<String>,
+    /// The lowest number that may be free, of names that were taken.
+    numbers: BTreeMap<String, usize>,
+}
+
+impl Names {
+    fn new(taken: impl IntoIterator<Item = String>) -> Self {
+        Self { taken: taken.into_iter().collect(), numbers: BTreeMap::new() }
+    }
+
+    /// The name, or if it is taken the first one with a number that is not.
+    fn unique(&mut self, name: String, number: fn(&str, usize) -> String) -> String {
+        if self.taken.insert(name.clone()) {
+            return name;
+        }
+        let next = self.numbers.entry(name.clone()).or_insert(2);
+        loop {
+            let numbered = number(&name, *next);
+            *next += 1;
+            if self.taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    }
 }
 
 /// A property name that can be split into words: an acronym keeps the `s` of its plural, as in `podIPs`.

@@ -5,15 +5,17 @@ use serde_yaml::{Mapping, Value};
 
 use super::context::{ProjectContext, ResourceContext};
 use super::files::Ownership;
+use super::job::check_file_names;
 use super::{RenderedFile, Tree};
 use crate::crd::{self, Crd};
+use crate::error::UserError;
 use crate::project::{CheckedApi, Project, Resource, builtin};
 
 /// The files that an external or core type needs besides those of the model: the Rust types and the CRD of
 /// an external type, and an object for the test of its controller. `project` contains the API.
 ///
 /// # Errors
-/// If the object cannot be written as YAML.
+/// If a file name is too long, or if the object is too large or cannot be written as YAML.
 pub fn extra_files(project: &Project, api: &CheckedApi, crd: Option<&Crd>) -> Result<Tree> {
     match (project.resource(api.gvk()), crd) {
         (Some(resource), Some(crd)) => crd_files(project, resource, crd, api.has_controller()),
@@ -34,8 +36,8 @@ fn crd_files(
     has_controller: bool,
 ) -> Result<Tree> {
     let mut tree = if resource.controller && !has_controller {
-        let minimal = crd::minimal_object(crd);
-        object(project, resource, &minimal.fields, &minimal.patterns)?
+        let minimal = crd::minimal_object(crd)?;
+        object(project, resource, &minimal.fields, &minimal.incomplete)?
     } else {
         Tree::new()
     };
@@ -47,6 +49,8 @@ fn crd_files(
         header.push('\n');
     }
     let manifest = format!("tests/crds/{}.{}.yaml", crd.plural, crd.group);
+    check_file_names(&manifest)
+        .map_err(|reason| UserError::failure(format!("{} {reason}", resource.gvk())))?;
     for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
         tree.insert(path, RenderedFile { text, ownership: Ownership::Scaffolded });
     }
@@ -58,7 +62,7 @@ fn object(
     project: &Project,
     resource: &Resource,
     fields: &Mapping,
-    patterns: &[String],
+    incomplete: &[String],
 ) -> Result<Tree> {
     let context = ResourceContext::new(project, resource, false);
     let mut metadata = Mapping::new();
@@ -76,11 +80,8 @@ fn object(
     let mut text =
         "# The object that the test creates. `$NAMESPACE` stands for the namespace of the test.\n"
             .to_owned();
-    if !patterns.is_empty() {
-        text.push_str(&format!(
-            "# Set values that match the patterns of the CRD: {}\n",
-            patterns.join(", ")
-        ));
+    if !incomplete.is_empty() {
+        text.push_str(&format!("# Set values that the CRD accepts: {}\n", incomplete.join(", ")));
     }
     text.push_str(&serde_saphyr::to_string(&object)?);
     let path = format!("tests/objects/{}_{}.yaml", context.group_file, context.kind_file);

@@ -52,13 +52,10 @@ pub fn all<'a>(
     let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
     for job in &jobs {
         let title = job.subject.title();
-        if let Some(name) = job.path.split('/').find(|name| name.len() > MAX_FILE_NAME) {
-            return Err(UserError::usage(format!(
-                "{title} needs a file name of {} bytes, and the limit is {MAX_FILE_NAME}: {name}",
-                name.len()
-            ))
-            .with_hint("use a shorter group, version, kind or plural"));
-        }
+        check_file_names(&job.path).map_err(|reason| {
+            UserError::usage(format!("{title} {reason}"))
+                .with_hint("use a shorter group, version, kind or plural")
+        })?;
         if let Some(other) = owner_of.insert(&job.path, job) {
             return Err(UserError::usage(format!(
                 "{} and {title} would share the file {}",
@@ -69,6 +66,20 @@ pub fn all<'a>(
         }
     }
     Ok(jobs)
+}
+
+/// Checks the lengths of the names in a path.
+///
+/// # Errors
+/// A phrase about the name that is too long.
+pub fn check_file_names(path: &str) -> Result<(), String> {
+    match path.split('/').find(|name| name.len() > MAX_FILE_NAME) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "needs a file name of {} bytes, and the limit is {MAX_FILE_NAME}: {name}",
+            name.len()
+        )),
+    }
 }
 
 fn subjects<'a>(
