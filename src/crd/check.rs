@@ -27,12 +27,20 @@ pub fn names(spec: &CrdSpec, version: usize) -> Result<(), String> {
         (&version_name, &spec.versions[version].name, parse_version),
         ("spec.names.kind", &spec.names.kind, names::kind),
         ("spec.names.plural", &spec.names.plural, names::plural),
+        ("spec.scope", &spec.scope, scope),
     ] {
         check(value).map_err(|invalid| {
             format!("invalid value '{}' for `{field}`: {}", one_line(value), invalid.reason)
         })?;
     }
     Ok(())
+}
+
+fn scope(name: &str) -> Result<(), InvalidValue> {
+    match name {
+        "Namespaced" | "Cluster" => Ok(()),
+        _ => Err(InvalidValue::new("must be `Namespaced` or `Cluster`")),
+    }
 }
 
 /// Checks the schema of a version.

@@ -19,7 +19,7 @@ pub struct CrdManifest {
 pub struct CrdSpec {
     pub group: String,
     pub names: CrdNames,
-    pub scope: Scope,
+    pub scope: String,
     pub versions: Vec<CrdVersion>,
 }
 
@@ -44,12 +44,6 @@ pub struct CrdValidation {
     pub schema: Schema,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Scope {
-    Namespaced,
-    Cluster,
-}
-
 /// The types of a file in their order, such as `cert-manager.io Certificate`.
 pub fn titles(all: &[(String, CrdManifest)]) -> String {
     let title = |(_, CrdManifest { spec }): &(String, CrdManifest)| {
@@ -69,25 +63,32 @@ pub fn manifests(text: &str) -> Result<Vec<(String, CrdManifest)>, String> {
             Some(items) => {
                 for item in items {
                     let text = serde_yaml::to_string(item).map_err(|error| error.to_string())?;
-                    all.extend(manifest(item).transpose()?.map(|manifest| (text, manifest)));
+                    all.extend(manifest(item, None).transpose()?.map(|manifest| (text, manifest)));
                 }
             }
-            None => all.extend(manifest(&value).transpose()?.map(|manifest| (text, manifest))),
+            None => {
+                let manifest = manifest(&value, Some(&text)).transpose()?;
+                all.extend(manifest.map(|manifest| (text, manifest)));
+            }
         }
     }
     Ok(all)
 }
 
-/// The manifest of a CRD; `None` for other kinds.
-fn manifest(value: &Value) -> Option<Result<CrdManifest, String>> {
+/// The manifest of a CRD; `None` for other kinds. `text` is that of the value, if the value is a document.
+fn manifest(value: &Value, text: Option<&str>) -> Option<Result<CrdManifest, String>> {
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     match (field("apiVersion"), field("kind")) {
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => {
-            let manifest = yaml::check_json(value, f64::MAX).and_then(|()| {
-                serde_yaml::from_value(value.clone())
-                    .map_err(|error| one_line(&error.to_string()).into_owned())
-            });
-            Some(manifest)
+            Some(yaml::check_json(value, f64::MAX).and_then(|()| {
+                let manifest = serde_yaml::from_value(value.clone());
+                // Errors of the text have the path and the line.
+                let manifest = manifest.or_else(|error| match text {
+                    Some(text) => serde_yaml::from_str(text),
+                    None => Err(error),
+                });
+                manifest.map_err(|error| one_line(&error.to_string()).into_owned())
+            }))
         }
         (version, "CustomResourceDefinition") => Some(Err(format!(
             "unsupported apiVersion `{}`: Kubernetes serves only apiextensions.k8s.io/v1",

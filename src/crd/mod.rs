@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::error::UserError;
 use crate::project::{ApiRequest, ExternalType, Gvk, Origin};
 use crate::text::one_line;
-use manifest::{CrdManifest, CrdVersion, LIMIT, Scope, manifests, titles};
+use manifest::{CrdManifest, CrdVersion, LIMIT, manifests, titles};
 pub use object::{MinimalObject, minimal_object};
 use schema::Schema;
 
@@ -120,7 +120,7 @@ impl Crd {
             version: version.name.clone(),
             kind: spec.names.kind.clone(),
             plural: spec.names.plural.clone(),
-            namespaced: spec.scope == Scope::Namespaced,
+            namespaced: spec.scope == "Namespaced",
             manifest: text.clone(),
             schema: version.schema.schema.clone(),
         })

@@ -132,7 +132,7 @@ fn check_origin(fields: &Mapping) -> Result<(), UserError> {
             let version = serde_yaml::to_string(version).unwrap_or_default();
             Err(UserError::failure(format!(
                 "unsupported version {} of PROJECT: opctl {VERSION} supports \"{FORMAT}\"",
-                version.trim()
+                one_line(version.trim())
             ))
             .with_hint(format!("update opctl: `{INSTALL}`")))
         }

@@ -6,6 +6,7 @@ use serde_yaml::Mapping;
 
 use super::image;
 use super::names::InvalidValue;
+use crate::text::find_hidden;
 
 /// The largest user ID that Kubernetes accepts.
 const MAX_USER_ID: u32 = i32::MAX as u32;
@@ -92,10 +93,12 @@ fn command(text: &str) -> Result<(), InvalidValue> {
             "must be a program and its arguments, separated by commas, none of them empty",
         ));
     }
-    if text.contains('\0') {
-        return Err(InvalidValue::new("must not contain a NUL character"));
+    match find_hidden(text) {
+        None => Ok(()),
+        Some(hidden) => {
+            Err(InvalidValue::new(format!("must not contain {hidden}, which is invisible")))
+        }
     }
-    Ok(())
 }
 
 fn port(text: &str) -> Result<(), InvalidValue> {
@@ -143,7 +146,7 @@ mod tests {
         };
         assert_eq!(options.command(), ["memcached", "--memory-limit=64", "-o", "a b"]);
         assert!(RecipeOptions::default().command().is_empty());
-        for text in ["", ",", "a,,b", "a,", "a\0b"] {
+        for text in ["", ",", "a,,b", "a,", "a\0b", "a\u{202e}b"] {
             assert!(command(text).is_err(), "{text:?}");
         }
     }

@@ -68,9 +68,9 @@ impl Scanner<'_> {
                 }
                 b'\'' => {
                     key.get_or_insert(column);
-                    self.position += 1;
+                    self.skip_one();
                     self.skip_until(|byte| byte == b'\'');
-                    self.position += 1;
+                    self.skip_one();
                 }
                 b'&' | b'*' | b'!' => {
                     key.get_or_insert(column);
@@ -140,18 +140,23 @@ impl Scanner<'_> {
         }
     }
 
+    /// Skips a character, unless the text ends here: quotes can be missing.
+    fn skip_one(&mut self) {
+        if self.peek(0) == Some(b'\n') {
+            self.line_start = self.position + 1;
+        }
+        self.position = self.bytes.len().min(self.position + 1);
+    }
+
     fn skip_double_quoted(&mut self) {
-        self.position += 1;
+        self.skip_one();
         self.skip_until(|byte| byte == b'"' || byte == b'\\');
         while self.peek(0) == Some(b'\\') {
-            self.position += 1;
-            // The escaped character can be a line feed.
-            let start = self.position;
-            self.skip_until(|byte| byte != b'\n');
-            self.position = self.position.max(start + 1);
+            self.skip_one();
+            self.skip_one();
             self.skip_until(|byte| byte == b'"' || byte == b'\\');
         }
-        self.position += 1;
+        self.skip_one();
     }
 
     /// Skips a scalar without quotes, which can have several lines.
@@ -245,6 +250,10 @@ mod tests {
             ("a:\n  b:\n    c: d\n    e: |\n      - [{\n      - [{\n      \n", 0),
             ("&a b: |\n [[\nc: [d]", 1),
             ("? |\n [[\n: [d]", 1),
+            ("a: [\"", 1),
+            ("a: [\"\\", 1),
+            ("[['", 2),
+            ("a: |", 0),
             ("--- |\n [[\n--- [[]]\n", 2),
             ("- - - |\n      [[\n    - [[[]]]", 3),
             ("a: -[b\nc: [-[d], -e]", 2),
