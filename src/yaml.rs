@@ -8,8 +8,8 @@ use serde_yaml::{Number, Value};
 
 use crate::text::one_line;
 
-/// The maximum depth of `[` and `{`, for which the parser's time is quadratic. The parser itself limits the
-/// depth of all values to 128.
+/// The maximum depth. The parser has a limit too, but applies it after the scan of the whole text, for which
+/// it needs quadratic time if `[` and `{` are nested.
 const MAX_DEPTH: usize = 100;
 
 /// A maximum size of a text.

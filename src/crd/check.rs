@@ -25,7 +25,7 @@ pub fn names(spec: &CrdSpec, version: usize) -> Result<(), String> {
     for (field, value, check) in [
         ("spec.group", &spec.group, names::external_api_group as Check),
         (&version_name, &spec.versions[version].name, parse_version),
-        ("spec.names.kind", &spec.names.kind, names::kind),
+        ("spec.names.kind", &spec.names.kind, kind),
         ("spec.names.plural", &spec.names.plural, names::plural),
         ("spec.scope", &spec.scope, scope),
     ] {
@@ -34,6 +34,15 @@ pub fn names(spec: &CrdSpec, version: usize) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+fn kind(name: &str) -> Result<(), InvalidValue> {
+    if name == "Repr" {
+        return Err(InvalidValue::new(
+            "a type `Repr` would clash with the one that kube generates for a type without a spec",
+        ));
+    }
+    names::kind(name)
 }
 
 fn scope(name: &str) -> Result<(), InvalidValue> {

@@ -47,10 +47,10 @@ pub fn minimal_object(crd: &Crd) -> Result<MinimalObject, UserError> {
 }
 
 /// A value, or the path of the field that is too large.
-type Sized<T> = Result<T, String>;
+type Bounded<T> = Result<T, String>;
 
 impl MinimalObject {
-    fn object(&mut self, schema: &Schema, path: &str) -> Sized<Mapping> {
+    fn object(&mut self, schema: &Schema, path: &str) -> Bounded<Mapping> {
         let required = schema.properties.iter().filter(|(name, _)| schema.is_required(name));
         let value = |(name, field): (&String, &Schema)| {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -60,7 +60,7 @@ impl MinimalObject {
         required.map(value).collect()
     }
 
-    fn value(&mut self, schema: &Schema, path: &str) -> Sized<Value> {
+    fn value(&mut self, schema: &Schema, path: &str) -> Bounded<Value> {
         self.grow(1, path)?;
         if let Some(value) = schema.default.as_ref().or(schema.values.first()) {
             self.grow(size(value), path)?;
@@ -97,7 +97,7 @@ impl MinimalObject {
         })
     }
 
-    fn array(&mut self, schema: &Schema, path: &str) -> Sized<Vec<Value>> {
+    fn array(&mut self, schema: &Schema, path: &str) -> Bounded<Vec<Value>> {
         if schema.min_items == 0 {
             return Ok(Vec::new());
         }
@@ -117,7 +117,7 @@ impl MinimalObject {
     }
 
     /// Adds to the size of the object, before the memory is taken.
-    fn grow(&mut self, size: usize, path: &str) -> Sized<()> {
+    fn grow(&mut self, size: usize, path: &str) -> Bounded<()> {
         self.size = self.size.saturating_add(size);
         if self.size > MAX_SIZE { Err(path.to_owned()) } else { Ok(()) }
     }

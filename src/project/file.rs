@@ -17,12 +17,14 @@ impl Project {
     /// If the text is not a valid `PROJECT`, or if another tool or a newer opctl wrote it.
     pub fn parse(text: &str) -> Result<Self, UserError> {
         let value = LIMIT.parse(text).map_err(|reason| {
-            invalid_project(reason)
-                .with_hint("restore the file, for example with `git checkout PROJECT`")
+            invalid_project(reason).with_hint(
+                "correct the file, or restore it, for example with `git checkout PROJECT`",
+            )
         })?;
         let Value::Mapping(fields) = &value else {
-            return Err(invalid_project("not a mapping")
-                .with_hint("restore the file, for example with `git checkout PROJECT`"));
+            return Err(invalid_project("not a mapping").with_hint(
+                "correct the file, or restore it, for example with `git checkout PROJECT`",
+            ));
         };
         check_origin(fields)?;
         yaml::check_json(&value, yaml::MAX_INTEGER)

@@ -217,8 +217,10 @@ pub fn owner(name: &str) -> Result<(), InvalidValue> {
     }
 }
 
-/// The types that generated API files use, in the module that defines the type of the kind.
-const SHADOWED_TYPES: &[&str] = &["Default", "Deserialize", "Option", "Serialize", "String", "Vec"];
+/// The types and traits that generated API files and kube's derive macro use, in the module that defines the
+/// type of the kind.
+const SHADOWED_TYPES: &[&str] =
+    &["Default", "Deserialize", "Option", "Serialize", "SerializeStruct", "String", "Vec"];
 
 /// The Rust module of a group or a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! The depth of the flow collections of a text, `[` and `{`, without parsing it.
+//! The depth of a text, without parsing it.
 
-/// The line at which flow collections are nested more than `max` levels deep, if there is one.
+/// The line at which collections are nested more than `max` levels deep, if there is one.
 pub fn find_deeper(text: &str, max: usize) -> Option<usize> {
     Scanner { bytes: text.as_bytes(), position: 0, line_start: 0, depth: 0, indents: Vec::new() }
         .find_deeper(max)
@@ -38,16 +38,12 @@ impl Scanner<'_> {
                 continue;
             }
             if self.depth == 0 {
-                self.indents.retain(|indent| *indent <= column);
+                while self.indents.pop_if(|indent| *indent > column).is_some() {}
             }
             match byte {
                 b'[' | b'{' => {
                     self.depth += 1;
                     self.position += 1;
-                    if self.depth > max {
-                        let newlines = self.bytes[..self.position].iter().filter(|b| **b == b'\n');
-                        return Some(newlines.count() + 1);
-                    }
                 }
                 b']' | b'}' => {
                     self.depth = self.depth.saturating_sub(1);
@@ -83,6 +79,10 @@ impl Scanner<'_> {
                     key.get_or_insert(column);
                     self.skip_plain();
                 }
+            }
+            if self.depth + self.indents.len() > max {
+                let newlines = self.bytes[..self.position].iter().filter(|byte| **byte == b'\n');
+                return Some(newlines.count() + 1);
             }
         }
     }
@@ -225,38 +225,22 @@ mod tests {
     }
 
     #[test]
-    fn brackets_are_counted() {
+    fn collections_are_counted() {
         for (text, expected) in [
             ("", 0),
-            ("a: b", 0),
+            ("a", 0),
+            ("a: b", 1),
+            ("a:\n  b:\n    c: d\ne:\n  f: g", 3),
+            ("- - - a\n- b", 3),
+            ("? ? a", 2),
             ("[a, [b], {c: [d]}]", 3),
-            ("a:\n- b: [[]]\n- {}\n", 2),
-            ("a: &x [*x, !t [c]]", 2),
-            ("'[': \"[\"", 0),
-            ("'it''s [': [a]", 1),
-            (
-                r#"["\"[", "\\", ["\
-                "]]"#,
-                2,
-            ),
-            ("a: b [c\n  [d\n  e\nf: [g]", 1),
-            ("a: b # [[\n  # [[\nc: [ # [[\n]", 1),
-            ("a: b#c [\nd: {}", 1),
-            ("a: it's [\nb: ['[']", 1),
-            ("[it's, [b's]]", 2),
-            ("a: |\n  [[\n\n  [\nb: [c]", 1),
-            ("- a: >-\n    [[\n  b: [[c]]", 2),
-            ("- |2\n   [[\n  [[\n- [c]", 1),
-            ("a:\n  b:\n    c: d\n    e: |\n      - [{\n      - [{\n      \n", 0),
-            ("&a b: |\n [[\nc: [d]", 1),
-            ("? |\n [[\n: [d]", 1),
-            ("a: [\"", 1),
-            ("a: [\"\\", 1),
-            ("[['", 2),
-            ("a: |", 0),
-            ("--- |\n [[\n--- [[]]\n", 2),
-            ("- - - |\n      [[\n    - [[[]]]", 3),
-            ("a: -[b\nc: [-[d], -e]", 2),
+            // A list at the column of its key does not count.
+            ("a:\n- b: [[]]\n- {}\n", 4),
+            ("a: &x [*x, !t [c]]", 3),
+            ("&a b: c\n&d e: f", 1),
+            ("a: b # [[\n  # [[\nc: [ # [[\n]", 2),
+            ("--- [[]]\n--- {}\n", 2),
+            ("a: -[b\nc: [-[d], -e]", 3),
             ("[a:b, {c: [d:]}]", 3),
         ] {
             assert_eq!(depth(text), expected, "{text}");
@@ -264,7 +248,39 @@ mod tests {
     }
 
     #[test]
+    fn brackets_in_text_are_not_counted() {
+        for (text, expected) in [
+            ("'[': \"[\"", 1),
+            ("'it''s [': [a]", 2),
+            ("[\"\\\"[\", \"\\\\\", [\"\\\n\"]]", 2),
+            ("a: b [c\n  [d\n  e\nf: [g]", 2),
+            ("a: b#c [\nd: {}", 2),
+            ("a: it's [\nb: ['[']", 2),
+            ("[it's, [b's]]", 2),
+            ("a: |\n  [[\n\n  [\nb: [c]", 2),
+            ("- a: >-\n    [[\n  b: [[c]]", 4),
+            ("- |2\n   [[\n  [[\n- [c]", 2),
+            ("a:\n  b:\n    c: d\n    e: |\n      - [{\n      - [{\n      \n", 3),
+            ("&a b: |\n [[\nc: [d]", 2),
+            ("? |\n [[\n: [d]", 2),
+            ("--- |\n [[\n--- [[]]\n", 2),
+            ("- - - |\n      [[\n    - [[[]]]", 6),
+        ] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_may_end_anywhere() {
+        for (text, expected) in
+            [("a: [\"", 2), ("a: [\"\\", 2), ("[['", 2), ("a: |", 1), ("a: &", 1)]
+        {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn line_is_that_of_the_bracket() {
-        assert_eq!(find_deeper("a: 'b\n\n  c'\nd: [\n [\n", 1), Some(5));
+        assert_eq!(find_deeper("a: 'b\n\n  c'\nd: [\n [\n", 2), Some(5));
     }
 }
