@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use super::crd_attacks::{crd, with_field};
 use super::crds::{crds, create, project};
 use super::mutate::{Random, mutate};
 use super::sandbox::Sandbox;
@@ -35,13 +36,11 @@ fn special_crds() -> Vec<String> {
         "ObjectMeta",
         "Ok",
         "PartialEq",
-        "Repr",
         "Resource",
         "Result",
         "ResourceScope",
         "Send",
         "Serializer",
-        "SerializeStruct",
         "Sized",
         "Some",
         "Spec",
@@ -59,10 +58,10 @@ fn special_crds() -> Vec<String> {
                  format: date-time}, d: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: \
                  {e: {}}}}}";
     let crds = KINDS.iter().flat_map(|kind| {
-        let crd = super::crd("a.b", "v1", kind, "widgets", field);
-        let without_spec = crd.replace("required: [spec]", "required: []");
+        let with_status = crd("a.b", "v1", kind, "widgets", field);
+        let without_spec = with_status.replace("required: [spec]", "required: []");
         let status = "        properties:\n          status: {type: object, properties: {a: {type: string}}}\n";
-        [crd.replacen("        properties:\n", status, 1), without_spec]
+        [with_status.replacen("        properties:\n", status, 1), without_spec]
     });
     let deep = [
         "{type: array, items: ",
@@ -73,7 +72,7 @@ fn special_crds() -> Vec<String> {
     let deep = deep.map(|open| {
         let close = "}".repeat(open.matches('{').count());
         let field = format!("{}{{type: string}}{}", open.repeat(30), close.repeat(30));
-        super::with_field(&field)
+        with_field(&field)
     });
     crds.chain(deep).collect()
 }

@@ -23,12 +23,10 @@ use opctl::render::Tree;
 use opctl::text::visible;
 
 use super::mutate::{Random, mutate};
-use super::sandbox;
+use super::{PATIENCE, sandbox};
 
 /// How long an ordinary run takes.
 const BUDGET: Duration = Duration::from_secs(4);
-/// How long a case may take, in a debug build on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// One in so many cases also goes through the binary.
 pub const BINARY: usize = 10;
 
