@@ -48,6 +48,15 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     escape(text, is_hidden)
 }
 
+/// The text as a Rust literal in ASCII, so that its width is its length.
+pub fn rust_literal(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '\'' => c.to_string(),
+        _ => c.escape_default().to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
 fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
@@ -79,5 +88,11 @@ mod tests {
         assert_eq!(one_line("a\nb\t"), r"a\u{a}b\u{9}");
         assert_eq!(find_hidden("a\n\u{200b}").as_deref(), Some("U+200B"));
         assert_eq!(find_hidden("a\n\tb"), None);
+    }
+
+    #[test]
+    fn rust_literals_are_ascii_on_one_line() {
+        let text = "it's \"a\" \\ {} <$ é\n\0";
+        assert_eq!(rust_literal(text), r#""it's \"a\" \\ {} <$ \u{e9}\n\u{0}""#);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Crd;
 use super::types::{Definition, Field, Shape, Type, Types};
-use crate::text::visible;
+use crate::text::{rust_literal, visible};
 
 /// The name of the type of maps, as it is imported.
 const MAP: &str = "BTreeMap";
@@ -135,7 +135,11 @@ fn write_definition(
             let _ = writeln!(body, "pub enum {} {{", definition.name);
             for variant in variants {
                 if let Some(rename) = &variant.rename {
-                    body.push_str(&attribute("    ", "serde", &[format!("rename = {rename:?}")]));
+                    body.push_str(&attribute(
+                        "    ",
+                        "serde",
+                        &[format!("rename = {}", rust_literal(rename))],
+                    ));
                 }
                 let _ = writeln!(body, "    {},", variant.ident);
             }
@@ -151,7 +155,7 @@ fn write_definition(
 fn write_field(body: &mut String, field: &Field, map: &str) {
     body.push_str(&docs("    ", &field.docs));
     let mut arguments = Vec::new();
-    arguments.extend(field.rename.as_ref().map(|name| format!("rename = {name:?}")));
+    arguments.extend(field.rename.as_ref().map(|name| format!("rename = {}", rust_literal(name))));
     if field.may_be_absent {
         arguments.push("skip_serializing_if = \"Option::is_none\"".to_owned());
     }
@@ -181,11 +185,15 @@ fn rust(type_: &Type, map: &str) -> String {
     }
 }
 
-/// An attribute on one line, or with one argument per line.
+/// An attribute on one line, or with one argument per line. rustfmt allows a single argument the width of
+/// the file.
 fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
     let list = arguments.join(", ");
-    if list.len() <= ATTRIBUTE_WIDTH {
-        return format!("{indent}#[{name}({list})]\n");
+    let line = format!("{indent}#[{name}({list})]");
+    let fits =
+        if arguments.len() == 1 { line.len() <= WIDTH } else { list.len() <= ATTRIBUTE_WIDTH };
+    if fits {
+        return line + "\n";
     }
     let list = arguments.join(&format!(",\n{indent}    "));
     format!("{indent}#[{name}(\n{indent}    {list}\n{indent})]\n")

@@ -300,6 +300,7 @@ mod tests {
             "Foo_Bar",
             "Self",
             "Option",
+            "SerializeStruct",
             "1Foo",
             "Föö",
             "Foo ",
@@ -324,6 +325,12 @@ mod tests {
         assert!(domain("local").is_ok() && domain("my.domain").is_ok());
         assert!(domain("k8s.io").is_err() && api_group("x", "kubernetes.io").is_err());
         assert!(domain("notk8s.io").is_ok());
+        for good in ["cert.example.org", "gateway.networking.k8s.io", "a.b"] {
+            assert_eq!(external_api_group(good), Ok(()), "{good}");
+        }
+        for bad in ["nodomain", "a.", ".a", "a.b/../c", "a.b\n", &format!("{}.b", "a".repeat(64))] {
+            assert!(external_api_group(bad).is_err(), "{bad}");
+        }
         assert!(
             api_group(&"a".repeat(251), "b").is_ok() && api_group(&"a".repeat(252), "b").is_err()
         );

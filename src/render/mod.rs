@@ -21,6 +21,7 @@ use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::UserError;
 use crate::project::{INSTALL, Project, names};
+use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
 pub use extra_files::extra_files;
@@ -77,7 +78,7 @@ impl Renderer {
         })?;
         tera.autoescape_on(Vec::<&str>::new());
         tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
-        tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust(text));
+        tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust_literal(text));
         tera.register_filter("sort_lines", |text: &str, _: Kwargs, _: &State<'_>| sort_lines(text));
         Ok(Self { set, tera })
     }
@@ -281,15 +282,6 @@ fn yaml(text: &str) -> tera::TeraResult<String> {
     let scalar = serde_saphyr::to_string_with_options(&text, options)
         .map_err(|error| tera::Error::message(error.to_string()))?;
     Ok(scalar.trim_end_matches('\n').to_owned())
-}
-
-/// A string as a Rust literal in ASCII, so that its width is its length.
-fn rust(text: &str) -> String {
-    let escaped = text.chars().map(|c| match c {
-        '\'' => c.to_string(),
-        _ => c.escape_default().to_string(),
-    });
-    format!("\"{}\"", escaped.collect::<String>())
 }
 
 /// The lines that are not empty, in alphabetical order.

@@ -278,8 +278,3 @@ fn dependencies_of_all_recipes_are_locked_and_not_those_of_every_project() {
     let tree = Renderer::new(set).unwrap().render(&project).unwrap();
     lock::add_dependencies(&tree[LOCK].text, "p", &dependencies).unwrap();
 }
-
-#[test]
-fn rust_literals_are_ascii_on_one_line() {
-    assert_eq!(rust("it's \"a\" \\ {} <$ é\n\0"), r#""it's \"a\" \\ {} <$ \u{e9}\n\u{0}""#);
-}

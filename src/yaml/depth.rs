@@ -1,9 +1,21 @@
 //! The depth of a text, without parsing it.
 
+use std::borrow::Cow;
+
 /// The line at which collections are nested more than `max` levels deep, if there is one.
 pub fn find_deeper(text: &str, max: usize) -> Option<usize> {
+    let text = with_line_feeds(text);
     Scanner { bytes: text.as_bytes(), position: 0, line_start: 0, depth: 0, indents: Vec::new() }
         .find_deeper(max)
+}
+
+/// The text with line feeds for the other line breaks of YAML 1.1.
+fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    const OTHERS: [char; 4] = ['\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    if !text.contains(OTHERS) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace("\r\n", "\n").replace(OTHERS, "\n"))
 }
 
 /// Splits a text into tokens as the parser does, as far as it decides which brackets are text.
@@ -105,7 +117,7 @@ impl Scanner<'_> {
     /// Whether there is no character of a word at an offset.
     fn ends_word(&self, offset: usize) -> bool {
         match self.peek(offset) {
-            None | Some(b' ' | b'\t' | b'\n' | b'\r') => true,
+            None | Some(b' ' | b'\t' | b'\n') => true,
             Some(b',' | b'[' | b']' | b'{' | b'}') => self.depth > 0,
             Some(_) => false,
         }
@@ -114,7 +126,7 @@ impl Scanner<'_> {
     /// Whether a document begins or ends here.
     fn is_marker(&self) -> bool {
         let rest = &self.bytes[self.position..];
-        let is_blank = rest.get(3).is_none_or(|byte| b" \t\r\n".contains(byte));
+        let is_blank = rest.get(3).is_none_or(|byte| b" \t\n".contains(byte));
         self.column() == 0 && is_blank && (rest.starts_with(b"---") || rest.starts_with(b"..."))
     }
 
@@ -130,7 +142,7 @@ impl Scanner<'_> {
     /// Skips white space and comments.
     fn skip_blanks(&mut self) {
         loop {
-            self.skip_until(|byte| !b" \t\r\n".contains(&byte));
+            self.skip_until(|byte| !b" \t\n".contains(&byte));
             let after_blank = self.position == self.line_start
                 || self.bytes[..self.position].last().is_some_and(|byte| b" \t".contains(byte));
             if self.peek(0) != Some(b'#') || !after_blank {
@@ -178,9 +190,9 @@ impl Scanner<'_> {
             if self.peek(0) != Some(b'\n') {
                 return;
             }
-            self.skip_until(|byte| !b" \t\r\n".contains(&byte));
+            self.skip_until(|byte| !b" \t\n".contains(&byte));
             let is_nested = self.indents.last().is_none_or(|indent| self.column() > *indent);
-            let goes_on = self.depth == 0 && is_nested && !self.is_marker();
+            let goes_on = (self.depth > 0 || is_nested) && !self.is_marker();
             if !goes_on || self.peek(0).is_none_or(|byte| byte == b'#') {
                 return;
             }
@@ -203,8 +215,7 @@ impl Scanner<'_> {
             let rest = &self.bytes[self.position..];
             let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let spaces = line.iter().take_while(|byte| **byte == b' ').count();
-            let is_blank = line[spaces..].iter().all(|byte| *byte == b'\r');
-            if !is_blank && spaces < *indent.get_or_insert(spaces.max(parent)) {
+            if spaces < line.len() && spaces < *indent.get_or_insert(spaces.max(parent)) {
                 return;
             }
             if rest.len() == line.len() {
@@ -257,6 +268,9 @@ mod tests {
             ("a: b#c [\nd: {}", 2),
             ("a: it's [\nb: ['[']", 2),
             ("[it's, [b's]]", 2),
+            ("[a\n 'b, [c]]", 2),
+            ("# a\r[[]] # b\u{2028}", 2),
+            ("'a\r\n[[': [b]", 2),
             ("a: |\n  [[\n\n  [\nb: [c]", 2),
             ("- a: >-\n    [[\n  b: [[c]]", 4),
             ("- |2\n   [[\n  [[\n- [c]", 2),

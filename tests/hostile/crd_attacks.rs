@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::PATIENCE;
 use super::sandbox::{self, Sandbox};
+use super::sweep::assert_formatted;
 
 /// A CRD whose spec has one required field, with this schema.
 pub fn with_field(schema: &str) -> String {
@@ -253,6 +254,22 @@ fn large_file_is_refused() {
     let fields: Vec<String> = (0..60_000).map(|i| format!("f{i}: {{}}")).collect();
     let field = format!("{{type: object, properties: {{{}}}}}", fields.join(", "));
     assert_refused(&with_field(&field), "fields");
+}
+
+#[test]
+fn long_values_are_formatted_like_rustfmt() {
+    let values: Vec<String> =
+        (50..110).map(|n| format!("{}-", "é".repeat(n / 8) + &"x".repeat(n))).collect();
+    let fields = values.iter().map(|value| format!("{value:?}: {{type: string}}"));
+    let fields: Vec<String> = fields.collect();
+    let field = format!(
+        "{{type: object, properties: {{{}, a: {{type: string, enum: {:?}}}}}}}",
+        fields.join(", "),
+        values.iter().map(|value| value.replace('é', "e")).collect::<Vec<_>>()
+    );
+    let types = accepted(&with_field(&field)).read("src/api/cert/v1/widget.rs");
+    assert!(types.contains("enum WidgetSpecFieldA"), "{types}");
+    assert_formatted(&[types].into());
 }
 
 #[test]
