@@ -1,5 +1,5 @@
 //! Random CRDs and `PROJECT` files, mutated from valid ones. Each is refused, or what comes of it is
-//! harmless: files inside the project, Rust that parses, and a project that the next command accepts.
+//! harmless: files inside the project, Rust that is formatted, and a project that the next command accepts.
 //!
 //! An ordinary run takes a few seconds. These variables make a longer one of it:
 //!
