@@ -53,6 +53,8 @@ impl Machine {
         command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
         // Every file of a project is new: there is nothing to gain, and gigabytes to lose.
         command.env("CARGO_INCREMENTAL", "0").env("TERM", "dumb");
+        // A binary is as small as it gets: most of it would be the names of generic functions.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_STRIP", "symbols");
         command
     }
 
