@@ -41,7 +41,7 @@ fn plan(criterion: &mut Criterion) {
         let directory = tempfile::tempdir().unwrap();
         let (old, new) = (project_with(kinds), project_with(kinds + 1));
         let workspace = Workspace::at(directory.path()).unwrap();
-        workspace.apply(&workspace.plan(None, &old, PlanOptions::default()).unwrap()).unwrap();
+        workspace.apply(&workspace.plan(None, &old, &PlanOptions::default()).unwrap()).unwrap();
         for registry in ["src/api/mod.rs", "src/controller/mod.rs", "config/crd/kustomization.yaml"]
         {
             let path = directory.path().join(registry);
@@ -49,7 +49,7 @@ fn plan(criterion: &mut Criterion) {
             std::fs::write(path, format!("{text}\n# mine\n")).unwrap();
         }
         criterion.bench_function(&format!("plan kind {}", kinds + 1), |bencher| {
-            bencher.iter(|| workspace.plan(Some(&old), &new, PlanOptions::default()).unwrap());
+            bencher.iter(|| workspace.plan(Some(&old), &new, &PlanOptions::default()).unwrap());
         });
     }
 }

@@ -86,6 +86,11 @@ impl Ui {
         user_error.map_or(crate::error::FAILURE, UserError::code)
     }
 
+    /// Whether there is a user who can answer questions.
+    pub fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
     /// Asks a yes/no question on a terminal; elsewhere the default is the answer.
     pub fn confirm(&self, question: &str, default: bool) -> bool {
         if !self.interactive {
@@ -95,11 +100,12 @@ impl Ui {
         let _ = write!(anstream::stderr(), "{question} [{choices}] ");
         let mut answer = String::new();
         match io::stdin().read_line(&mut answer) {
+            // The end of the input is no answer.
+            Ok(0) | Err(_) => false,
             Ok(_) => match answer.trim().to_ascii_lowercase().as_str() {
                 "" => default,
                 answer => answer.starts_with('y'),
             },
-            Err(_) => default,
         }
     }
 }

@@ -111,8 +111,10 @@ fn collect(directory: &Path, prefix: &str, files: &mut Tree) {
                 name,
                 fs::read_link(entry.path()).unwrap().into_os_string().into_encoded_bytes(),
             );
-        } else {
+        } else if kind.is_file() {
             files.insert(name, fs::read(entry.path()).unwrap());
+        } else {
+            files.insert(name, Vec::new()); // to read a named pipe would wait
         }
     }
 }

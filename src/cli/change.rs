@@ -8,27 +8,40 @@ use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace}
 use crate::ui::Ui;
 
 /// The flags of all commands that change a project.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Flags {
     /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Overwrite existing files and conflicting edits
-    #[arg(short, long)]
-    pub force: bool,
+    /// Overwrite these files if they are in a conflict, after copying them to FILE.orig; without a path,
+    /// ask on a terminal
+    #[arg(short, long, value_name = "PATH", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    force: Option<Vec<String>>,
+    /// How to handle conflicts with your edits
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    conflicts: Conflicts,
 }
 
 impl Flags {
-    /// The options of the plan.
-    pub fn options(self, conflicts: Conflicts) -> PlanOptions {
-        PlanOptions { force: self.force, conflicts }
+    /// Whether there is `--force`, with or without paths.
+    pub fn force(&self) -> bool {
+        self.force.is_some()
     }
 
     /// Prints a plan and, unless it is a dry run, applies it. Returns whether the plan was applied.
     ///
     /// # Errors
     /// If the plan has conflicts, or if a file cannot be written.
-    pub fn apply(self, workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<bool> {
+    pub fn apply(
+        &self,
+        workspace: &Workspace,
+        plan: impl Fn(&PlanOptions) -> Result<Plan>,
+        ui: Ui,
+    ) -> Result<bool> {
+        if workspace.was_restored() {
+            ui.attention("undo", "an opctl command that was interrupted");
+        }
+        let plan = self.plan(plan, ui)?;
         let conflicts = plan.conflicts().count();
         if self.dry_run {
             for Line { action, file } in lines(&plan.steps) {
@@ -40,12 +53,12 @@ impl Flags {
             }
         }
         if conflicts > 0 {
-            return Err(conflict_error(plan, conflicts).into());
+            return Err(conflict_error(&plan, conflicts).into());
         }
         if self.dry_run {
             return Ok(false);
         }
-        workspace.apply(plan)?;
+        workspace.apply(&plan)?;
         for Line { action, file } in lines(&plan.steps) {
             if action.reason().is_none() && action != Action::Overwrite {
                 ui.status(action.verb(), file);
@@ -53,7 +66,34 @@ impl Flags {
                 ui.attention(action.verb(), file);
             }
         }
-        Ok(true)
+        match marked(&plan) {
+            None => Ok(true),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// The plan that overwrites what `--force` names or the user confirms.
+    fn plan(&self, plan: impl Fn(&PlanOptions) -> Result<Plan>, ui: Ui) -> Result<Plan> {
+        let paths = self.force.iter().flatten();
+        let paths = paths.map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
+        let mut options = PlanOptions { overwrite: paths.collect(), conflicts: self.conflicts };
+        let planned = plan(&options)?;
+        let is_planned = |path: &String| planned.steps.iter().any(|step| step.path == *path);
+        if let Some(path) = options.overwrite.iter().find(|path| !is_planned(path)) {
+            let reason = "the command writes no file at this path";
+            return Err(UserError::invalid_value("--force[=<PATH>...]", path, reason).into());
+        }
+        if self.dry_run || !self.force() || !options.overwrite.is_empty() || !ui.is_interactive() {
+            return Ok(planned);
+        }
+        for step in planned.conflicts() {
+            let Step { path, action, .. } = step;
+            let reason = action.reason().unwrap_or_default();
+            if ui.confirm(&format!("Overwrite {path} ({reason})?"), false) {
+                options.overwrite.insert(path.clone());
+            }
+        }
+        plan(&options)
     }
 }
 
@@ -83,21 +123,48 @@ fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
 }
 
 fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {
-    let (noun, file, object) =
-        if conflicts == 1 { ("conflict", "file", "it") } else { ("conflicts", "files", "them") };
+    let noun = if conflicts == 1 { "conflict" } else { "conflicts" };
     let message = format!("{conflicts} {noun}: nothing was written");
+    let has = |reason| plan.conflicts().any(|step| step.action == Action::Conflict(reason));
     // A user can resolve a conflict of edits; a file that opctl did not write can only be replaced.
-    let exists = |step: &Step| step.action == Action::Conflict(Reason::Exists);
-    let error = if plan.conflicts().all(exists) {
+    let is_replaceable = |step: &Step| {
+        matches!(step.action, Action::Conflict(Reason::Exists | Reason::Edited | Reason::ReadOnly))
+    };
+    let error = if plan.conflicts().all(is_replaceable) {
         UserError::failure(message)
     } else {
         UserError::conflict(message)
     };
-    if plan.conflicts().all(|step| step.action.can_be_marked()) {
-        error.with_hint(
-            "write both versions between conflict markers with `--conflicts inline`, or overwrite your edits with `--force`",
-        )
+    let paths: Vec<&str> = plan.conflicts().map(|step| step.path.as_str()).collect();
+    let force = match paths.len() {
+        1..=3 => format!("`--force={}`", paths.join(",")),
+        _ => "`--force=PATH,...`".to_owned(),
+    };
+    let hint = if plan.conflicts().all(|step| step.action.can_be_marked()) {
+        "write both versions between conflict markers with `--conflicts inline`"
+    } else if has(Reason::Markers) {
+        "resolve the conflicts between the markers"
+    } else if has(Reason::UnknownBase) {
+        "restore PROJECT.lock, for example with `git checkout PROJECT.lock`"
+    } else if has(Reason::ReadOnly) {
+        "make the files writable with `chmod u+w`"
+    } else if conflicts == 1 {
+        "move the file away"
     } else {
-        error.with_hint(format!("move the {file} away, or overwrite {object} with `--force`"))
-    }
+        "move the files away"
+    };
+    error.with_hint(format!("{hint}, or overwrite your version with {force}"))
+}
+
+/// The error of a plan that has written conflict markers.
+fn marked(plan: &Plan) -> Option<UserError> {
+    let marked = plan.steps.iter().filter(|step| step.action == Action::Mark);
+    let paths: Vec<&str> = marked.map(|step| step.path.as_str()).collect();
+    let message = match paths.len() {
+        0 => return None,
+        1 => "1 conflict is between markers".to_owned(),
+        conflicts => format!("{conflicts} conflicts are between markers"),
+    };
+    let hint = format!("resolve the conflicts in {}: everything else is done", paths.join(", "));
+    Some(UserError::conflict(message).with_hint(hint))
 }

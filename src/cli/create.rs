@@ -13,7 +13,7 @@ use crate::project::names::Module;
 use crate::project::options::{RecipeOptions, argument};
 use crate::project::{ApiRequest, CheckedApi, Gvk, Project, check_value, flag_of};
 use crate::render::{TemplateSet, extra_files};
-use crate::sync::{Conflicts, Workspace};
+use crate::sync::Workspace;
 use crate::ui::Ui;
 
 /// Scaffold a part of a project
@@ -78,9 +78,6 @@ pub struct CreateApiArgs {
     /// List the recipes
     #[arg(long)]
     list_recipes: bool,
-    /// How to handle conflicts with your edits
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    conflicts: Conflicts,
     #[command(flatten)]
     flags: Flags,
 }
@@ -137,9 +134,9 @@ impl CreateApiArgs {
         };
         let extra_files = extra_files(&new, &api, crd.as_ref())?;
         let has_object = extra_files.keys().any(|path| path.starts_with("tests/objects/"));
-        let options = self.flags.options(self.conflicts);
-        let plan = workspace.plan_with(Some(&base), &new, extra_files, options)?;
-        if self.flags.apply(&workspace, &plan, ui)? {
+        let plan =
+            |options: &_| workspace.plan_with(Some(&base), &new, extra_files.clone(), options);
+        if self.flags.apply(&workspace, plan, ui)? {
             if let Some(crd) = crd.filter(|_| has_object) {
                 print_missing_values(&crd, ui)?;
             }
@@ -172,7 +169,7 @@ impl CreateApiArgs {
         let request = ApiRequest {
             plural: self.plural.clone(),
             namespaced: self.namespaced,
-            force: self.flags.force,
+            force: self.flags.force(),
             ..ApiRequest::default()
         };
         if let Some(crd) = crd {

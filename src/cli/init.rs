@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use super::change::Flags;
 use crate::error::UserError;
 use crate::project::{License, Project, Settings, check_value, names};
-use crate::sync::{Conflicts, Workspace};
+use crate::sync::Workspace;
 use crate::ui::Ui;
 
 /// Scaffold a project in the current directory
 ///
-/// In a directory that contains a project, --force regenerates its files and overwrites your edits.
-/// The project keeps its APIs, and every setting that no flag changes.
+/// In a directory that contains a project, the flags change its settings. The project keeps its APIs, your
+/// edits, and every setting that no flag changes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl init --domain example.com")]
 pub struct InitArgs {
@@ -42,28 +42,37 @@ impl InitArgs {
         self.check()?;
         let directory = env::current_dir().context("cannot determine the current directory")?;
         let workspace = Workspace::at(&directory)?;
-        let base = match (workspace.project(), &self.project_name) {
-            (Some(project), _) if self.flags.force => project.clone(),
+        let old = workspace.project();
+        let base = match (old, &self.project_name) {
+            (Some(project), _) if self.flags.force() || self.has_settings() => project.clone(),
             (Some(_), _) => {
                 return Err(UserError::failure("the directory already contains a project")
-                    .with_hint("add an API with `opctl create api`, or regenerate the files with `--force`")
+                    .with_hint("add an API with `opctl create api`, or change a setting, such as `--owner`")
                     .into());
             }
             (None, Some(name)) => Project::new(name.clone()),
             (None, None) => Project::new(default_name(&directory)?),
         };
         let project = base.with_settings(Settings {
-            name: self.project_name,
-            domain: self.domain,
+            name: self.project_name.clone(),
+            domain: self.domain.clone(),
             license: self.license,
-            owner: self.owner,
+            owner: self.owner.clone(),
             namespaced: self.namespaced,
         })?;
-        let plan = workspace.plan(None, &project, self.flags.options(Conflicts::Stop))?;
-        if self.flags.apply(&workspace, &plan, ui)? {
+        let plan = |options: &_| workspace.plan(old, &project, options);
+        if self.flags.apply(&workspace, plan, ui)? && old.is_none() {
             ui.note("Next: opctl create api --group cache --version v1alpha1 --kind Memcached");
         }
         Ok(())
+    }
+
+    fn has_settings(&self) -> bool {
+        self.domain.is_some()
+            || self.project_name.is_some()
+            || self.license.is_some()
+            || self.owner.is_some()
+            || self.namespaced
     }
 
     fn check(&self) -> Result<(), UserError> {

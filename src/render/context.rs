@@ -216,6 +216,11 @@ impl ResourceContext {
         format!("{}/{} {}", self.group, self.version, self.kind)
     }
 
+    /// The name of the type in `PROJECT.lock`, such as `cache/v1alpha1/Memcached`.
+    pub fn name(&self) -> String {
+        format!("{}/{}/{}", self.group, self.version, self.kind)
+    }
+
     /// Whether this is the storage version.
     pub fn is_storage(&self) -> bool {
         self.storage

@@ -52,7 +52,8 @@ fn crd_files(
     check_file_names(&manifest)
         .map_err(|reason| UserError::failure(format!("{} {reason}", resource.gvk())))?;
     for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
-        tree.insert(path, RenderedFile { text, ownership: Ownership::Scaffolded });
+        let subject = context.name();
+        tree.insert(path, RenderedFile { text, ownership: Ownership::Scaffolded, subject });
     }
     Ok(tree)
 }
@@ -65,6 +66,7 @@ fn object(
     incomplete: &[String],
 ) -> Result<Tree> {
     let context = ResourceContext::new(project, resource, false);
+    let subject = context.name();
     let mut metadata = Mapping::new();
     // Distinct from the name of the namespace, so that the object itself can be a namespace.
     metadata.insert("name".into(), "$NAMESPACE-1".into());
@@ -85,5 +87,5 @@ fn object(
     }
     text.push_str(&serde_saphyr::to_string(&object)?);
     let path = format!("tests/objects/{}_{}.yaml", context.group_file, context.kind_file);
-    Ok(Tree::from([(path, RenderedFile { text, ownership: Ownership::Scaffolded })]))
+    Ok(Tree::from([(path, RenderedFile { text, ownership: Ownership::Scaffolded, subject })]))
 }

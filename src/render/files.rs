@@ -74,6 +74,7 @@ macro_rules! project {
 /// All files of a project, sorted by directory.
 pub const FILES: &[File] = &[
     project!(Scaffolded, ".dockerignore"),
+    project!(Scaffolded, ".gitattributes"),
     project!(Scaffolded, ".github/workflows/lint.yml"),
     project!(Scaffolded, ".github/workflows/test.yml"),
     project!(Scaffolded, ".gitignore"),

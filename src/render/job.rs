@@ -172,6 +172,16 @@ impl<'a> Subject<'a> {
         context
     }
 
+    /// The name of the subject in `PROJECT.lock`, without blanks.
+    pub fn name(self) -> String {
+        match self {
+            Self::Project => "project".to_owned(),
+            Self::Group(group) => group.name.clone(),
+            Self::Version(group, version) => format!("{}/{}", group.name, version.name),
+            Self::Resource(r) => r.name(),
+        }
+    }
+
     fn title(self) -> String {
         match self {
             Self::Project => "the project".to_owned(),

@@ -40,6 +40,9 @@ pub struct RenderedFile {
     pub text: String,
     /// Who owns the file.
     pub ownership: Ownership,
+    /// What it is rendered for: `project`, a group, a version such as `cache/v1`, or a type such as
+    /// `cache/v1/Memcached`.
+    pub subject: String,
 }
 
 impl RenderedFile {
@@ -110,7 +113,8 @@ impl Renderer {
                 check_package(&text, &project.project_name)?;
                 text = lock::add_dependencies(&text, &project.project_name, &dependencies)?;
             }
-            tree.insert(job.path.clone(), RenderedFile { text, ownership: job.file.ownership });
+            let (ownership, subject) = (job.file.ownership, job.subject.name());
+            tree.insert(job.path.clone(), RenderedFile { text, ownership, subject });
         }
         Ok(tree)
     }

@@ -1,197 +1,243 @@
-//! The only writer of projects. If a command is killed at any moment, running it again completes it:
+//! The only writer of projects. A command changes the whole project or nothing, even if it is killed or if
+//! the power fails at any moment. It keeps a rollback journal, as SQLite does:
 //!
-//! 1. every file is written beside its place, `PROJECT` first; a file that cannot be written is found here,
-//!    before anything is changed;
-//! 2. all files are renamed to their places, those with the user's edits last;
-//! 3. `PROJECT` is renamed to its place: the command is done.
+//! 1. In the directory of the journal, the new files are written, and the files that they replace get a
+//!    second name. A file that cannot be written is found here. The journal itself is written last.
+//! 2. The new files are renamed to their places, `PROJECT` last.
+//! 3. The journal is removed: the command is done.
 //!
-//! The second run of a killed command leaves the files alone that already have their new text. Only a merge
-//! could be done twice. A receipt prevents that: a copy of the merged text in the root directory, which is
-//! kept until `PROJECT` is in its place.
+//! What a step wrote is on the disk before the next step begins. An error undoes the commit at once. After a
+//! kill, the next command undoes it, so that running a killed command again does what it would have done.
 
-use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+mod journal;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::disk::Disk;
-use super::plan::{Action, Plan, Step};
-use super::temporary;
-use crate::project;
+use super::hash::Hash;
+use super::plan::{Plan, Step};
+use crate::error::UserError;
+pub use journal::{DIRECTORY, steps};
+use journal::{Entry, Journal, is_deletion};
+pub use writer::{Attributes, FileSystem, Writer};
 
-/// The effects of a commit, one at a time.
-pub trait Writer {
-    /// Creates a directory in an existing one.
-    fn create_directory(&mut self, directory: &Path) -> io::Result<()>;
-    /// Writes a new file with the permissions of the file at `place`, if that exists.
-    fn write(
-        &mut self,
-        file: &Path,
-        place: &Path,
-        contents: &[u8],
-        executable: bool,
-    ) -> io::Result<()>;
-    /// Renames a file to its place.
-    fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()>;
-    /// Removes a file.
-    fn remove(&mut self, file: &Path) -> io::Result<()>;
-    /// Removes an empty directory.
-    fn remove_directory(&mut self, directory: &Path) -> io::Result<()>;
-}
-
-/// Writes a plan.
+/// Writes a plan in the project at `root`.
 ///
 /// # Errors
-/// If a file cannot be written; the error says whether nothing was changed or how to continue.
-pub fn commit(plan: &Plan, writer: &mut impl Writer) -> Result<()> {
+/// If a file cannot be written. The error says whether nothing was changed, or who undoes the change.
+pub fn commit(plan: &Plan, root: &Path, writer: &mut impl Writer) -> Result<()> {
     if plan.is_empty() {
         return Ok(());
     }
-    let mut stage = Stage::default();
-    if let Err(error) = stage.fill(plan, writer) {
-        stage.undo(writer);
-        return Err(error.context("nothing was changed"));
+    let journal = Journal::new(plan, root)?;
+    let written = stage(plan, &journal, root, writer)
+        .and_then(|()| publish(plan, &journal, root, writer))
+        .and_then(|()| finish(root, writer).context("cannot finish the change"));
+    if let Err(error) = written {
+        return Err(match undo(root, writer) {
+            Ok(_) => error.context("nothing was changed"),
+            Err(_) => error.context(
+                "the change is incomplete, and the next opctl command in this project undoes it",
+            ),
+        });
     }
-    stage
-        .publish(plan, writer)
-        .context("the change is incomplete; running the command again completes it")?;
-    for receipt in plan.steps.iter().filter_map(|step| step.receipt.as_ref()) {
-        writer.remove(receipt).with_context(|| format!("cannot delete {}", receipt.display()))?;
-    }
+    // The change is made. What is left of the journal is no longer needed, and cleared by the next command.
+    let _ = clear(root, writer);
     Ok(())
 }
 
-/// Removes the receipts of a command that was killed after it wrote `PROJECT`.
-pub fn clean_up(disk: &Disk, writer: &mut impl Writer) -> Result<()> {
-    // The receipts are needed until PROJECT is in its place.
-    if temporary::path_for(&disk.read(project::FILE)?.place).exists() {
+/// Undoes the change of a command that was interrupted. Returns whether there was one.
+///
+/// # Errors
+/// If a file cannot be restored, or if the journal is damaged.
+pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
+    let Some(journal) = Journal::read(root)? else {
+        clear(root, writer)?;
+        return Ok(false);
+    };
+    for (number, entry) in journal.entries.iter().enumerate().rev() {
+        restore(root, number, entry, writer)
+            .with_context(|| format!("cannot restore {}", entry.place.display()))?;
+    }
+    for directory in journal.directories.iter().rev() {
+        remove_if_empty(&root.join(directory), writer)
+            .with_context(|| format!("cannot delete {}", directory.display()))?;
+    }
+    sync(&journal, root, writer).context("cannot restore the project")?;
+    finish(root, writer).context("cannot restore the project")?;
+    clear(root, writer)?;
+    Ok(true)
+}
+
+/// Writes everything in the directory of the journal.
+fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) -> Result<()> {
+    let directory = root.join(DIRECTORY);
+    let cannot_write = || format!("cannot write {DIRECTORY}");
+    writer.create_private_directory(&directory).with_context(cannot_write)?;
+    let mut staged = Vec::new();
+    for (number, (step, entry)) in steps(plan).zip(&journal.entries).enumerate() {
+        let cannot_write = || format!("cannot write {}", step.path);
+        check_file_system(root, step).with_context(cannot_write)?;
+        if let Some(contents) = &step.contents {
+            let attributes = match (&step.like, entry.replaces) {
+                (Some(place), _) => Attributes::Like(place),
+                (None, true) => Attributes::Like(&step.place),
+                (None, false) => Attributes::New { executable: step.executable },
+            };
+            let file = journal::new(root, number);
+            writer.write(&file, contents, attributes).with_context(cannot_write)?;
+            staged.push(file);
+        }
+        if entry.replaces {
+            let old = journal::old(root, number);
+            writer.link(&step.place, &old).with_context(cannot_write)?;
+            staged.push(old);
+        }
+    }
+    let entries = journal::entries(root);
+    let unfinished = entries.with_extension("new");
+    let text = serde_json::to_vec(journal)?;
+    writer
+        .write(&unfinished, &text, Attributes::New { executable: false })
+        .with_context(cannot_write)?;
+    staged.push(unfinished.clone());
+    staged.push(directory.clone());
+    sync_all(&staged, writer).with_context(cannot_write)?;
+    writer.rename(&unfinished, &entries).with_context(cannot_write)?;
+    writer.sync(&[&directory]).with_context(cannot_write)
+}
+
+/// Renames must not leave the file system, which would fail in the middle of the commit.
+fn check_file_system(root: &Path, step: &Step) -> Result<()> {
+    let existing = step.place.ancestors().find(|path| path.exists()).unwrap_or(root);
+    if fs::metadata(existing)?.dev() == fs::metadata(root)?.dev() {
         return Ok(());
     }
-    let entries = fs::read_dir(disk.root())
-        .with_context(|| format!("cannot read {}", disk.root().display()))?;
-    for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(temporary::is_receipt) {
+    Err(UserError::failure(format!("{} is on another file system", existing.display()))
+        .with_hint("keep the files of a project, except for `target`, on one file system")
+        .into())
+}
+
+/// Renames everything to its place.
+fn publish(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) -> Result<()> {
+    for directory in &journal.directories {
+        writer
+            .create_directory(&root.join(directory))
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    }
+    for (number, step) in steps(plan).enumerate() {
+        if is_deletion(step) {
+            writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
+            remove_empty_parents(&step.place, root, writer)
+                .with_context(|| format!("cannot delete the directory of {}", step.path))?;
+        } else {
             writer
-                .remove(&entry.path())
-                .with_context(|| format!("cannot delete {}", entry.path().display()))?;
+                .rename(&journal::new(root, number), &step.place)
+                .with_context(|| format!("cannot write {}", step.path))?;
         }
     }
+    sync(journal, root, writer).context("cannot finish the change")
+}
+
+/// Removes the directories that a deletion leaves empty.
+fn remove_empty_parents(place: &Path, root: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    let mut parents = place.ancestors().skip(1).take_while(|directory| *directory != root);
+    parents.try_for_each(|directory| remove_if_empty(directory, writer))
+}
+
+/// Removes a directory that has no files of the user.
+fn remove_if_empty(directory: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    let mut entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    if entries.next().is_none() { writer.remove_directory(directory) } else { Ok(()) }
+}
+
+/// Removes the journal: from here on, the change is made.
+fn finish(root: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    writer.remove(&journal::entries(root))?;
+    // It cannot fail any more: at worst, the next command after a power cut undoes all of it.
+    let _ = writer.sync(&[&root.join(DIRECTORY)]);
     Ok(())
 }
 
-/// The files that are written, but not in their places yet.
-#[derive(Default)]
-struct Stage {
-    directories: Vec<PathBuf>,
-    files: BTreeSet<PathBuf>,
-}
-
-impl Stage {
-    fn fill(&mut self, plan: &Plan, writer: &mut impl Writer) -> Result<()> {
-        // PROJECT, the last step, is written first: its temporary file shows that a command is incomplete.
-        for step in plan.steps.iter().rev() {
-            let Some(contents) = &step.contents else { continue };
-            self.create_parents(&step.place, writer)
-                .with_context(|| format!("cannot create the directory of {}", step.path))?;
-            let files = [step.receipt.clone(), Some(temporary::path_for(&step.place))];
-            for file in files.into_iter().flatten() {
-                let written = writer.write(&file, &step.place, contents, step.executable);
-                self.files.insert(file);
-                written.with_context(|| format!("cannot write {}", step.path))?;
+/// Brings back what was at the place of an entry. Can be done again after it was interrupted.
+fn restore(root: &Path, number: usize, entry: &Entry, writer: &mut impl Writer) -> io::Result<()> {
+    let (place, old) = (root.join(&entry.place), journal::old(root, number));
+    let Some(hash) = &entry.new else {
+        return match place.exists() || !old.exists() {
+            true => Ok(()),
+            false => {
+                create_parents(&place, writer)?;
+                writer.rename(&old, &place)
             }
-        }
-        Ok(())
-    }
-
-    fn create_parents(&mut self, place: &Path, writer: &mut impl Writer) -> io::Result<()> {
-        let missing: Vec<&Path> =
-            place.ancestors().skip(1).take_while(|directory| !directory.exists()).collect();
-        for directory in missing.into_iter().rev() {
-            writer.create_directory(directory)?;
-            self.directories.push(directory.to_owned());
-        }
-        Ok(())
-    }
-
-    fn publish(&mut self, plan: &Plan, writer: &mut impl Writer) -> Result<()> {
-        let Some((project, others)) = plan.steps.split_last() else { return Ok(()) };
-        let (merged, others): (Vec<&Step>, Vec<&Step>) =
-            others.iter().partition(|step: &&Step| step.receipt.is_some());
-        for step in others.into_iter().chain(merged).chain([project]) {
-            if step.action == Action::Delete {
-                writer
-                    .remove(&step.place)
-                    .with_context(|| format!("cannot delete {}", step.path))?;
-            } else if step.contents.is_some() {
-                writer
-                    .rename(&temporary::path_for(&step.place), &step.place)
-                    .with_context(|| format!("cannot write {}", step.path))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the written files. Errors are ignored: there already is one to report.
-    fn undo(&self, writer: &mut impl Writer) {
-        for file in &self.files {
-            let _ = writer.remove(file);
-        }
-        for directory in self.directories.iter().rev() {
-            let _ = writer.remove_directory(directory);
-        }
-    }
-}
-
-/// The real file system.
-pub struct FileSystem;
-
-impl Writer for FileSystem {
-    fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
-        fs::create_dir(directory)
-    }
-
-    fn write(
-        &mut self,
-        file: &Path,
-        place: &Path,
-        contents: &[u8],
-        executable: bool,
-    ) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        if executable {
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o777);
-        }
-        let mut new = match options.open(file) {
-            // A killed command left the file behind.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(file)?;
-                options.open(file)?
-            }
-            opened => opened?,
         };
-        new.write_all(contents)?;
-        match fs::metadata(place) {
-            Ok(old) => new.set_permissions(old.permissions()),
-            Err(_) => Ok(()),
-        }
+    };
+    if journal::new(root, number).exists() {
+        return Ok(()); // not in its place yet
     }
-
-    fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()> {
-        fs::rename(file, place)
-    }
-
-    fn remove(&mut self, file: &Path) -> io::Result<()> {
-        fs::remove_file(file)
-    }
-
-    fn remove_directory(&mut self, directory: &Path) -> io::Result<()> {
-        fs::remove_dir(directory)
+    let is_as_written = fs::read(&place).is_ok_and(|contents| Hash::of(contents) == *hash);
+    match (is_as_written, entry.replaces && old.exists()) {
+        (true, true) => writer.rename(&old, &place),
+        (true, false) if !entry.replaces => writer.remove(&place),
+        // The user has edited the file since: both versions are kept.
+        (false, true) => writer.rename(&old, &unused_name(&place)),
+        _ => Ok(()),
     }
 }
 
-#[cfg(test)]
-mod tests;
+fn create_parents(place: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    let parents = place.ancestors().skip(1);
+    let missing: Vec<&Path> = parents.take_while(|directory| !directory.exists()).collect();
+    missing.into_iter().rev().try_for_each(|directory| writer.create_directory(directory))
+}
+
+/// The name for a copy of a file: `NAME.orig`, or `NAME.orig.2` if that exists.
+pub fn unused_name(place: &Path) -> PathBuf {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let names = (1..).map(|number| match number {
+        1 => place.with_file_name(format!("{name}.orig")),
+        number => place.with_file_name(format!("{name}.orig.{number}")),
+    });
+    // One of infinitely many names is free.
+    names.into_iter().find(|name| name.symlink_metadata().is_err()).unwrap_or_default()
+}
+
+/// Waits until the files of a journal, and the directories with their names, are on the disk.
+fn sync(journal: &Journal, root: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    let places = journal.entries.iter().map(|entry| root.join(&entry.place));
+    let parents = places.flat_map(|place| {
+        let existing = place.ancestors().skip(1).find(|directory| directory.exists());
+        existing.map(Path::to_owned)
+    });
+    let mut directories: Vec<PathBuf> = parents.chain([root.to_owned()]).collect();
+    directories.sort();
+    directories.dedup();
+    sync_all(&directories, writer)
+}
+
+fn sync_all(paths: &[PathBuf], writer: &mut impl Writer) -> io::Result<()> {
+    writer.sync(&paths.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+}
+
+/// Removes the directory of the journal, with what is left in it.
+fn clear(root: &Path, writer: &mut impl Writer) -> Result<()> {
+    let directory = root.join(DIRECTORY);
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(|| format!("cannot read {DIRECTORY}"))?,
+    };
+    let cannot_delete = || format!("cannot delete {DIRECTORY}");
+    for entry in entries {
+        writer.remove(&entry.with_context(cannot_delete)?.path()).with_context(cannot_delete)?;
+    }
+    writer.remove_directory(&directory).with_context(cannot_delete)
+}

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -25,7 +26,12 @@ pub struct Found {
     pub contents: Option<Vec<u8>>,
     /// The real path of the file, after symbolic links.
     pub place: PathBuf,
+    /// Whether nobody may write the file.
+    pub read_only: bool,
 }
+
+/// The maximum size of a file that opctl merges. No text that a person edits is as large.
+const MAX_SIZE: u64 = 64 << 20;
 
 impl Disk {
     /// The directory at `root`, which must exist.
@@ -44,35 +50,44 @@ impl Disk {
     /// Reads a file by its path in the project.
     ///
     /// # Errors
-    /// A [`UserError`] if a symbolic link is dangling or points outside the project, or if there is a
-    /// directory at the path of a file or the other way round.
+    /// A [`UserError`] if the path or a symbolic link leaves the project, or if there is something else
+    /// than a file at the path, or than a directory above it.
     pub fn read(&self, path: &str) -> Result<Found> {
         let path = Path::new(path);
-        let (Some(name), directory) = (path.file_name(), path.parent().unwrap_or(Path::new("")))
+        let is_normal = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let (Some(name), Some(directory), true) = (path.file_name(), path.parent(), is_normal)
         else {
-            return Err(UserError::failure(format!(
-                "`{}` is not the path of a file",
-                path.display()
-            ))
-            .into());
+            let problem = format!("`{}` is not a path in the project", path.display());
+            return Err(UserError::failure(problem).into());
         };
+        let new = |place| Found { contents: None, place, read_only: false };
         let Some(directory) = self.directory(directory)? else {
-            return Ok(Found { contents: None, place: self.root.join(path) });
+            return Ok(new(self.root.join(path)));
         };
         let place = directory.join(name);
-        let Some(kind) = file_type(&place)? else {
-            return Ok(Found { contents: None, place });
-        };
+        let Some(kind) = file_type(&place)? else { return Ok(new(place)) };
         let place = if kind.is_symlink() { self.follow(&place, path)? } else { place };
-        match fs::read(&place) {
-            Ok(contents) => Ok(Found { contents: Some(contents), place }),
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(UserError::failure(
-                format!("{} is a directory, but opctl writes a file there", path.display()),
-            )
+        let in_the_way = |what: &str| {
+            UserError::failure(format!(
+                "{} is {what}, but opctl writes a file there",
+                path.display()
+            ))
             .with_hint("move it away and run the command again")
-            .into()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let cannot_read = || format!("cannot read {}", path.display());
+        let metadata = fs::metadata(&place).with_context(cannot_read)?;
+        // To read a named pipe would wait for its other end.
+        match metadata.file_type() {
+            kind if kind.is_dir() => return Err(in_the_way("a directory").into()),
+            kind if !kind.is_file() => return Err(in_the_way("not a regular file").into()),
+            _ if metadata.len() > MAX_SIZE => {
+                return Err(in_the_way(&format!("larger than {} MiB", MAX_SIZE >> 20)).into());
+            }
+            _ => {}
         }
+        let contents = fs::read(&place).with_context(cannot_read)?;
+        let read_only = metadata.permissions().mode() & 0o222 == 0;
+        Ok(Found { contents: Some(contents), place, read_only })
     }
 
     /// The real path of a directory, if it exists.
@@ -113,6 +128,9 @@ impl Disk {
                 )
         };
         match link.canonicalize() {
+            Ok(target) if target.components().any(|part| part.as_os_str() == ".git") => {
+                Err(error("to a file of git".to_owned()).into())
+            }
             Ok(target) if target.starts_with(&self.root) => Ok(target),
             Ok(target) => {
                 Err(error(format!("to {}, outside the project", target.display())).into())

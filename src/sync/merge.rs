@@ -1,8 +1,9 @@
 //! The three-way merge of one file.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use similar::TextMerge;
+use similar::{TextDiff, TextMerge};
 
 /// The result of a three-way merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +12,9 @@ pub enum Merged {
     Clean(Vec<u8>),
     /// The changes overlap. The text contains both versions between conflict markers.
     Conflict(Vec<u8>),
+    /// Both changes add the same lines, at different places. The text contains both versions between
+    /// conflict markers.
+    Duplicate(Vec<u8>),
     /// The user's version is not a text.
     Binary,
 }
@@ -44,18 +48,107 @@ impl<'a> Ours<'a> {
     }
 }
 
-/// Merges the change from `base` to `theirs` with the user's version. The user's style stays.
-pub fn merge(base: &str, ours: &[u8], theirs: &str) -> Merged {
+const OURS: &str = "yours";
+const THEIRS: &str = "opctl";
+
+/// Merges the change from `base` to `theirs` with the user's version. The user's style stays. In a list
+/// of modules or of manifests, an entry that both have added stays where the user has added it.
+pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
     let Some(text) = Ours::new(ours, theirs) else { return Merged::Binary };
+    let without_entries = is_list.then(|| without_added_entries(base, &text.text, theirs));
+    let theirs = without_entries.as_deref().unwrap_or(theirs);
     let mut merge = TextMerge::from_lines(base, &text.text, theirs);
-    merge.labels("before", "yours", "opctl");
-    let merged = text.style(&merge.to_string());
-    if merge.is_conflicted() { Merged::Conflict(merged) } else { Merged::Clean(merged) }
+    merge.labels("before", OURS, THEIRS);
+    let merged = merge.to_string();
+    if merge.is_conflicted() {
+        return Merged::Conflict(text.style(&merged));
+    }
+    if repeats_lines(base, &text.text, theirs, &merged) {
+        let both = format!("<<<<<<< {OURS}\n{}=======\n{theirs}>>>>>>> {THEIRS}\n", text.text);
+        return Merged::Duplicate(text.style(&both));
+    }
+    Merged::Clean(text.style(&merged))
+}
+
+/// Whether a text has the markers of a conflict that opctl wrote.
+pub fn has_markers(ours: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(ours);
+    let has = |marker: String| text.lines().any(|line| line == marker);
+    has(format!("<<<<<<< {OURS}")) && has(format!(">>>>>>> {THEIRS}"))
+}
+
+/// The change without those entries of a list that the user has added already.
+fn without_added_entries(base: &str, ours: &str, theirs: &str) -> String {
+    let is_entry = |line: &str| {
+        let line = line.trim_start();
+        ["pub mod ", "mod ", "- "].iter().any(|start| line.starts_with(start))
+    };
+    let added = count(&additions(base, ours).concat());
+    let kept = additions_and_rest(base, theirs)
+        .into_iter()
+        .filter(|(line, is_added)| !(*is_added && is_entry(line) && added.contains_key(line)));
+    kept.map(|(line, _)| line).collect()
+}
+
+/// Whether a merge repeats lines that both changes add: all that `theirs` adds at one place.
+fn repeats_lines(base: &str, ours: &str, theirs: &str, merged: &str) -> bool {
+    // Brackets and empty lines are often the same by chance.
+    let is_significant = |line: &&&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
+    let lines = |text| count(&str::split_inclusive(text, '\n').collect::<Vec<_>>());
+    let (merged, in_ours, in_theirs) = (lines(merged), lines(ours), lines(theirs));
+    let added = count(&additions(base, ours).concat());
+    let is_repeated = |line: &&&str| {
+        let in_one = in_ours.get(*line).max(in_theirs.get(*line));
+        added.contains_key(*line) && merged.get(*line) > in_one
+    };
+    additions(base, theirs).iter().any(|place| {
+        let mut significant = place.iter().filter(is_significant).peekable();
+        significant.peek().is_some() && significant.all(|line| is_repeated(&line))
+    })
+}
+
+fn count<'a>(lines: &[&'a str]) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    for line in lines {
+        *counts.entry(*line).or_default() += 1;
+    }
+    counts
+}
+
+/// The lines that a change adds, place by place.
+fn additions<'a>(base: &'a str, new: &'a str) -> Vec<Vec<&'a str>> {
+    let lines = additions_and_rest(base, new);
+    let places = lines.chunk_by(|a, b| a.1 == b.1).filter(|place| place[0].1);
+    places.map(|place| place.iter().map(|(line, _)| *line).collect()).collect()
+}
+
+/// The lines of a new text, and whether each is an addition.
+fn additions_and_rest<'a>(base: &'a str, new: &'a str) -> Vec<(&'a str, bool)> {
+    let diff = TextDiff::from_lines(base, new);
+    let lines: Vec<&str> = new.split_inclusive('\n').collect();
+    let mut marked: Vec<(&str, bool)> = lines.into_iter().map(|line| (line, true)).collect();
+    for op in diff.ops().iter().filter(|op| op.tag() == similar::DiffTag::Equal) {
+        for line in &mut marked[op.new_range()] {
+            line.1 = false;
+        }
+    }
+    marked
 }
 
 /// Whether the user's version equals a text, ignoring style.
 pub fn same(ours: &[u8], theirs: &str) -> bool {
     ours == theirs.as_bytes() || Ours::new(ours, theirs).is_some_and(|ours| ours.text == theirs)
+}
+
+/// The texts in the style of opctl that the user's version may be: an editor may have removed the end of
+/// the last line.
+pub fn texts(ours: &[u8]) -> Vec<String> {
+    let Some(Ours { text, .. }) = Ours::new(ours, "") else { return Vec::new() };
+    let mut texts = vec![text.into_owned()];
+    if !texts[0].ends_with('\n') {
+        texts.push(format!("{}\n", texts[0]));
+    }
+    texts
 }
 
 /// A text in the style of the user's version.
@@ -82,27 +175,32 @@ mod tests {
 
     #[test]
     fn separate_changes_are_merged() {
-        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc\n", "a\nb\nC\n")), "A\nb\nC\n");
+        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc\n", "a\nb\nC\n", false)), "A\nb\nC\n");
     }
 
     #[test]
     fn style_stays() {
-        assert_eq!(clean(merge("a\nb\nc\n", b"A\r\nb\r\nc\r\n", "a\nb\nC\n")), "A\r\nb\r\nC\r\n");
-        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc", "a\nb\nc\nd\n")), "A\nb\nc\nd");
+        assert_eq!(
+            clean(merge("a\nb\nc\n", b"A\r\nb\r\nc\r\n", "a\nb\nC\n", false)),
+            "A\r\nb\r\nC\r\n"
+        );
+        assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc", "a\nb\nc\nd\n", false)), "A\nb\nc\nd");
         assert!(same(b"a\r\nb", "a\nb\n") && !same(b"a\r\nb\n", "a\nb\n"));
         assert_eq!(in_style_of(b"a\r\nb", "c\nd\n"), b"c\r\nd");
     }
 
     #[test]
     fn overlaps_are_conflicts() {
-        let Merged::Conflict(text) = merge("a\n", b"b\n", "c\n") else { panic!("no conflict") };
+        let Merged::Conflict(text) = merge("a\n", b"b\n", "c\n", false) else {
+            panic!("no conflict")
+        };
         assert_eq!(text, b"<<<<<<< yours\nb\n=======\nc\n>>>>>>> opctl\n");
     }
 
     #[test]
     fn binary_file_is_reported() {
-        assert_eq!(merge("a\n", b"\xff\n", "c\n"), Merged::Binary);
-        assert_eq!(merge("a\n", b"a\0\n", "c\n"), Merged::Binary);
+        assert_eq!(merge("a\n", b"\xff\n", "c\n", false), Merged::Binary);
+        assert_eq!(merge("a\n", b"a\0\n", "c\n", false), Merged::Binary);
     }
 
     /// Repeated lines, the hardest input for a merge.
@@ -121,17 +219,78 @@ mod tests {
         .prop_map(|lines| lines.concat())
     }
 
+    /// What git makes of the same texts: the merge, or nothing if there is a conflict.
+    fn merged_by_git(base: &str, ours: &str, theirs: &str) -> Option<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let files = [("ours", ours), ("base", base), ("theirs", theirs)];
+        for (name, text) in files {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        let mut git = std::process::Command::new("git");
+        git.args(["merge-file", "--stdout", "ours", "base", "theirs"]);
+        let output = git.current_dir(directory.path()).output().unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn entry_that_both_add_stays_where_the_user_added_it() {
+        let (base, theirs) = ("resources:\n- a\n- b\n- c\n", "resources:\n- a\n- b\n- c\n- d\n");
+        let ours = "resources:\n- d\n- a\n- b\n- c\n";
+        assert_eq!(clean(merge(base, ours.as_bytes(), theirs, true)), ours);
+    }
+
+    #[test]
+    fn lines_that_both_add_are_a_conflict() {
+        let (base, theirs) = ("a\nb\nc\n", "a\nb\nc\nlet d = 1;\n}\n");
+        let duplicate = merge(base, b"let d = 1;\na\nb\nc\n", theirs, false);
+        assert!(matches!(duplicate, Merged::Duplicate(text) if has_markers(&text)));
+        assert_eq!(clean(merge(base, b"}\na\nb\nc\n", "a\nb\nc\n}\n", false)), "}\na\nb\nc\n}\n");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn merge_is_that_of_git(base in text(0..12), ours in text(0..12), theirs in text(0..12)) {
+            if let (Merged::Clean(merged), Some(git)) =
+                (merge(&base, ours.as_bytes(), &theirs, false), merged_by_git(&base, &ours, &theirs))
+            {
+                prop_assert_eq!(String::from_utf8(merged).unwrap(), git);
+            }
+        }
+
+        #[test]
+        fn merge_loses_no_line(base in text(0..12), ours in text(0..12), theirs in text(0..12)) {
+            if let Merged::Clean(merged) = merge(&base, ours.as_bytes(), &theirs, false) {
+                let merged = String::from_utf8(merged).unwrap();
+                let swapped = clean(merge(&base, theirs.as_bytes(), &ours, false));
+                prop_assert_eq!(&swapped, &merged);
+                for line in ["a\n", "b\n", "c\n", "d\n"] {
+                    let count = |text: &str| text.matches(line).count() as i64;
+                    let change = |text: &str| count(text) - count(&base);
+                    // Both may make the same change.
+                    let changes = [change(&ours), change(&theirs)];
+                    let sum = changes[0] + changes[1];
+                    prop_assert!(
+                        change(&merged) == sum || changes.contains(&change(&merged)),
+                        "{line:?}: {changes:?} became {}", change(&merged)
+                    );
+                }
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn without_edits_the_change_is_taken(base in text(0..8), theirs in text(0..8)) {
-            prop_assert_eq!(merge(&base, base.as_bytes(), &theirs), Merged::Clean(theirs.into_bytes()));
+            prop_assert_eq!(merge(&base, base.as_bytes(), &theirs, false), Merged::Clean(theirs.into_bytes()));
         }
 
         #[test]
         fn without_a_change_the_edits_stay(base in text(0..8), ours in text(0..8)) {
-            prop_assert_eq!(merge(&base, ours.as_bytes(), &base), Merged::Clean(ours.into_bytes()));
+            prop_assert_eq!(merge(&base, ours.as_bytes(), &base, false), Merged::Clean(ours.into_bytes()));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Merges the trees of the old and the new model with the files of a project, in two steps: a plan, which a
 //! command can print, and its commit.
 
+mod comments;
 mod commit;
 mod disk;
+mod hash;
+mod lockfile;
 mod merge;
 mod plan;
-mod temporary;
 mod workspace;
 
 pub use plan::{Action, Conflicts, Plan, PlanOptions, Reason, Step};

@@ -1,13 +1,15 @@
 //! The plan of a command: the merge of base, ours and theirs for each file.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::disk::Disk;
+use super::commit;
+use super::disk::{Disk, Found};
+use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
-use super::temporary;
+use crate::error::UserError;
 use crate::render::files::Ownership;
 use crate::render::{LOCK, RenderedFile, Tree};
 
@@ -22,8 +24,10 @@ pub enum Action {
     Merge,
     /// The file has no edits and is no longer generated.
     Delete,
-    /// The file is replaced, because of `--force`.
+    /// The file is replaced, because `--force` names it.
     Overwrite,
+    /// The user's version of a file that is replaced is kept under this name.
+    Copy,
     /// The file stays as it is, for the given reason.
     Keep(&'static str),
     /// The file already has the new text.
@@ -39,10 +43,20 @@ pub enum Action {
 pub enum Reason {
     /// The file exists, although opctl has not written it.
     Exists,
+    /// The user has edited the file that the command writes anew.
+    Edited,
     /// The change and the user's edits touch the same lines.
     Overlap,
     /// The user's version is not a text and cannot be merged.
     Binary,
+    /// The file has edits, and opctl cannot tell them from what it wrote.
+    UnknownBase,
+    /// The file has the markers of an earlier conflict.
+    Markers,
+    /// Nobody may write the file.
+    ReadOnly,
+    /// The user and opctl have added the same lines, at different places.
+    Duplicate,
 }
 
 impl Action {
@@ -54,6 +68,7 @@ impl Action {
             Self::Merge => "merge",
             Self::Delete => "delete",
             Self::Overwrite => "overwrite",
+            Self::Copy => "copy",
             Self::Keep(_) => "keep",
             Self::Identical => "identical",
             Self::Conflict(_) | Self::Mark => "conflict",
@@ -65,8 +80,14 @@ impl Action {
         match self {
             Self::Keep(reason) => Some(reason),
             Self::Conflict(Reason::Exists) => Some("already exists"),
+            Self::Conflict(Reason::Edited) => Some("edited by you"),
             Self::Conflict(Reason::Overlap) => Some("conflicts with your edits"),
             Self::Conflict(Reason::Binary) => Some("not a text file"),
+            Self::Conflict(Reason::UnknownBase) => Some("edited since an unknown version"),
+            Self::Conflict(Reason::Markers) => Some("has conflict markers"),
+            Self::Conflict(Reason::ReadOnly) => Some("read-only"),
+            Self::Conflict(Reason::Duplicate) => Some("would repeat lines that you added"),
+            Self::Copy => Some("your version"),
             Self::Mark => Some("resolve the conflict markers"),
             _ => None,
         }
@@ -74,7 +95,7 @@ impl Action {
 
     /// Whether the conflict can be written to the file between markers.
     pub fn can_be_marked(self) -> bool {
-        self == Self::Conflict(Reason::Overlap)
+        matches!(self, Self::Conflict(Reason::Overlap | Reason::Duplicate))
     }
 }
 
@@ -89,8 +110,8 @@ pub struct Step {
     pub(super) place: PathBuf,
     /// The new contents, if they change.
     pub(super) contents: Option<Vec<u8>>,
-    /// The path of the receipt of a merge, which must not be done twice.
-    pub(super) receipt: Option<PathBuf>,
+    /// The file whose permissions a new file gets.
+    pub(super) like: Option<PathBuf>,
     pub(super) executable: bool,
 }
 
@@ -105,11 +126,11 @@ pub enum Conflicts {
 }
 
 /// The options of a plan.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
-    /// Overwrite files in a conflict.
-    pub force: bool,
-    /// How conflicts are handled without `force`.
+    /// The files to overwrite, by their paths.
+    pub overwrite: BTreeSet<String>,
+    /// How other conflicts are handled.
     pub conflicts: Conflicts,
 }
 
@@ -122,46 +143,28 @@ pub struct Plan {
 
 impl Plan {
     /// Merges the trees of the old and the new model with the files on the disk.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or if two paths lead to the same file.
     pub(super) fn new(
         base: &Tree,
         theirs: &Tree,
+        lock: &Lockfile,
         disk: &Disk,
-        options: PlanOptions,
+        options: &PlanOptions,
     ) -> Result<Self> {
         let mut steps = Vec::new();
         let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).collect();
         for path in paths {
             let (base, theirs) = (base.get(path), theirs.get(path));
-            if base.map(|file| &file.text) != theirs.map(|file| &file.text) {
-                steps.push(Self::step(path, base, theirs, disk, options)?);
+            let changes = base.map(|file| &file.text) != theirs.map(|file| &file.text);
+            if changes || options.overwrite.contains(path) {
+                let file = File { path, base, theirs, ours: disk.read(path)?, lock };
+                steps.extend(file.steps(options));
             }
         }
+        check_places(&steps)?;
         Ok(Self { steps })
-    }
-
-    fn step(
-        path: &str,
-        base: Option<&RenderedFile>,
-        theirs: Option<&RenderedFile>,
-        disk: &Disk,
-        options: PlanOptions,
-    ) -> Result<Step> {
-        let ours = disk.read(path)?;
-        let (mut action, mut contents) =
-            decide(path, base, ours.contents.as_deref(), theirs, options);
-        let mut receipt = None;
-        if let (Some(base), Some(theirs), Some(ours)) = (base, theirs, &ours.contents) {
-            let name = temporary::receipt_name(path, &base.text, &theirs.text);
-            // A command that was killed before it wrote PROJECT has already done this merge.
-            let done = disk.read(&name)?.contents.is_some_and(|merged| merged == *ours);
-            if done {
-                (action, contents) = (Action::Identical, None);
-            }
-            let merges = matches!(action, Action::Merge | Action::Mark);
-            receipt = (done || merges).then(|| disk.root().join(name));
-        }
-        let executable = theirs.is_some_and(RenderedFile::is_executable);
-        Ok(Step { path: path.to_owned(), action, place: ours.place, contents, receipt, executable })
     }
 
     /// The steps that stop the command.
@@ -176,62 +179,162 @@ impl Plan {
 }
 
 impl Step {
+    /// A step on a file that is not merged.
+    pub(super) fn of(
+        path: &str,
+        action: Action,
+        place: PathBuf,
+        contents: Option<Vec<u8>>,
+    ) -> Self {
+        Self { path: path.to_owned(), action, place, contents, like: None, executable: false }
+    }
+
     /// Whether the step changes the disk.
     pub fn writes(&self) -> bool {
         self.contents.is_some() || self.action == Action::Delete
     }
 }
 
-/// The table of the three-way merge: the action, and the contents to write.
-fn decide(
-    path: &str,
-    base: Option<&RenderedFile>,
-    ours: Option<&[u8]>,
-    theirs: Option<&RenderedFile>,
-    options: PlanOptions,
-) -> (Action, Option<Vec<u8>>) {
-    let is_base = |ours: &[u8]| base.is_some_and(|base| merge::same(ours, &base.text));
-    match (base, ours, theirs) {
-        (_, None, None) => (Action::Identical, None),
-        (None, None, Some(theirs)) => (Action::Create, Some(theirs.text.clone().into_bytes())),
-        (Some(_), None, Some(theirs)) if options.force => {
-            (Action::Create, Some(theirs.text.clone().into_bytes()))
-        }
-        (Some(_), None, Some(_)) => (Action::Keep("deleted by you"), None),
-        (_, Some(ours), Some(theirs)) if merge::same(ours, &theirs.text) => {
-            (Action::Identical, None)
-        }
-        (_, Some(ours), None) if is_base(ours) => (Action::Delete, None),
-        (_, Some(_), None) => (Action::Keep("edited by you; opctl no longer generates it"), None),
-        (_, Some(ours), Some(theirs)) if is_base(ours) => {
-            (Action::Update, Some(merge::in_style_of(ours, &theirs.text)))
-        }
-        (None, Some(_), Some(theirs)) => conflict(path, Reason::Exists, theirs, None, options),
-        (Some(base), Some(ours), Some(theirs)) => {
-            match merge::merge(&base.text, ours, &theirs.text) {
-                Merged::Clean(merged) if merged == ours => (Action::Identical, None),
-                Merged::Clean(merged) => (Action::Merge, Some(merged)),
-                Merged::Conflict(marked) => {
-                    conflict(path, Reason::Overlap, theirs, Some(marked), options)
-                }
-                Merged::Binary => conflict(path, Reason::Binary, theirs, None, options),
-            }
+/// Two steps on one file would undo each other.
+fn check_places(steps: &[Step]) -> Result<(), UserError> {
+    let mut paths: BTreeMap<&Path, &str> = BTreeMap::new();
+    for step in steps.iter().filter(|step| step.writes()) {
+        if let Some(other) = paths.insert(&step.place, &step.path) {
+            let problem = format!("{other} and {} are the same file", step.path);
+            return Err(UserError::failure(problem)
+                .with_hint("replace the symbolic link with a file or a directory"));
         }
     }
+    Ok(())
 }
 
-fn conflict(
-    path: &str,
-    reason: Reason,
-    theirs: &RenderedFile,
-    marked: Option<Vec<u8>>,
-    options: PlanOptions,
-) -> (Action, Option<Vec<u8>>) {
-    match (theirs.ownership, marked) {
-        _ if options.force => (Action::Overwrite, Some(theirs.text.clone().into_bytes())),
-        (Ownership::Derived, _) if path == LOCK => (Action::Keep("kept; cargo updates it"), None),
-        (Ownership::Derived, _) => (Action::Keep("kept; `make manifests` regenerates it"), None),
-        (_, Some(marked)) if options.conflicts == Conflicts::Inline => (Action::Mark, Some(marked)),
-        _ => (Action::Conflict(reason), None),
+/// A file that a command may change.
+struct File<'a> {
+    path: &'a str,
+    base: Option<&'a RenderedFile>,
+    theirs: Option<&'a RenderedFile>,
+    ours: Found,
+    lock: &'a Lockfile,
+}
+
+impl File<'_> {
+    /// The step of the file, and before it the copy of a version that is lost otherwise.
+    fn steps(self, options: &PlanOptions) -> Vec<Step> {
+        let (action, contents) = self.decide(options);
+        let mut steps = Vec::new();
+        if action == Action::Overwrite {
+            steps.extend(self.copy());
+        }
+        steps.push(Step {
+            path: self.path.to_owned(),
+            action,
+            place: self.ours.place,
+            contents,
+            like: None,
+            executable: self.theirs.is_some_and(RenderedFile::is_executable),
+        });
+        steps
+    }
+
+    /// Keeps the user's version.
+    fn copy(&self) -> Option<Step> {
+        let place = commit::unused_name(&self.ours.place);
+        let directory = Path::new(self.path).parent()?;
+        Some(Step {
+            path: directory.join(place.file_name()?).to_str()?.to_owned(),
+            action: Action::Copy,
+            place,
+            contents: Some(self.ours.contents.clone()?),
+            like: Some(self.ours.place.clone()),
+            executable: false,
+        })
+    }
+
+    /// The table of the three-way merge: the action, and the contents to write.
+    fn decide(&self, options: &PlanOptions) -> (Action, Option<Vec<u8>>) {
+        let bytes = |file: &RenderedFile| Some(file.text.clone().into_bytes());
+        let overwrite = options.overwrite.contains(self.path);
+        match (self.base, self.ours.contents.as_deref(), self.theirs) {
+            (_, None, None) => (Action::Identical, None),
+            (Some(_), None, Some(_)) if !overwrite => (Action::Keep("deleted by you"), None),
+            (_, None, Some(theirs)) => (Action::Create, bytes(theirs)),
+            (_, Some(ours), Some(theirs)) if merge::same(ours, &theirs.text) => {
+                (Action::Identical, None)
+            }
+            (_, Some(_), Some(theirs)) if overwrite => (Action::Overwrite, bytes(theirs)),
+            (_, Some(ours), None) if self.is_pristine(ours) && !self.ours.read_only => {
+                (Action::Delete, None)
+            }
+            (_, Some(_), None) => {
+                (Action::Keep("edited by you; opctl no longer generates it"), None)
+            }
+            (base, Some(ours), Some(theirs)) => self.update(base, ours, theirs, options),
+        }
+    }
+
+    /// Changes a file that exists.
+    fn update(
+        &self,
+        base: Option<&RenderedFile>,
+        ours: &[u8],
+        theirs: &RenderedFile,
+        options: &PlanOptions,
+    ) -> (Action, Option<Vec<u8>>) {
+        let conflict = |reason, marked| self.conflict(reason, theirs, marked, options);
+        if self.ours.read_only {
+            return conflict(Reason::ReadOnly, None);
+        }
+        if self.is_pristine(ours) {
+            return (Action::Update, Some(merge::in_style_of(ours, &theirs.text)));
+        }
+        let Some(base) = base else {
+            let is_ours = self.lock.contains(self.path);
+            return conflict(if is_ours { Reason::Edited } else { Reason::Exists }, None);
+        };
+        if self.lock.wrote(self.path, &theirs.text) {
+            return (Action::Identical, None); // opctl has nothing new, and the edits stay
+        }
+        if merge::has_markers(ours) {
+            return conflict(Reason::Markers, None);
+        }
+        if !self.lock.is_base(self.path, &base.text) {
+            return conflict(Reason::UnknownBase, None);
+        }
+        let is_list = theirs.ownership == Ownership::Generated;
+        match merge::merge(&base.text, ours, &theirs.text, is_list) {
+            Merged::Clean(merged) if merged == ours => (Action::Identical, None),
+            Merged::Clean(merged) => (Action::Merge, Some(merged)),
+            Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked)),
+            Merged::Duplicate(marked) => conflict(Reason::Duplicate, Some(marked)),
+            Merged::Binary => conflict(Reason::Binary, None),
+        }
+    }
+
+    /// Whether the user has not edited the file.
+    fn is_pristine(&self, ours: &[u8]) -> bool {
+        let is_base = |base: &RenderedFile| merge::same(ours, &base.text);
+        self.base.is_some_and(is_base)
+            || merge::texts(ours).iter().any(|text| self.lock.wrote(self.path, text))
+    }
+
+    fn conflict(
+        &self,
+        reason: Reason,
+        theirs: &RenderedFile,
+        marked: Option<Vec<u8>>,
+        options: &PlanOptions,
+    ) -> (Action, Option<Vec<u8>>) {
+        match (theirs.ownership, marked) {
+            (Ownership::Derived, _) if self.path == LOCK => {
+                (Action::Keep("kept; cargo updates it"), None)
+            }
+            (Ownership::Derived, _) => {
+                (Action::Keep("kept; `make manifests` regenerates it"), None)
+            }
+            (_, Some(marked)) if options.conflicts == Conflicts::Inline => {
+                (Action::Mark, Some(marked))
+            }
+            _ => (Action::Conflict(reason), None),
+        }
     }
 }

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::comments;
 use super::commit::{self, FileSystem};
 use super::disk::Disk;
+use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
 use super::plan::{Action, Plan, PlanOptions, Step};
 use crate::error::UserError;
-use crate::project::{self, Project, invalid_project};
+use crate::project::{self, Project, VERSION, invalid_project};
 use crate::render::{Renderer, TemplateSet, Tree};
 
 /// How long a command waits for another one in the same project. Commands take milliseconds.
@@ -23,6 +25,9 @@ pub struct Workspace {
     disk: Disk,
     /// The contents of `PROJECT`, if it exists.
     current: Option<Current>,
+    lock: Lockfile,
+    /// Whether a command was undone that was interrupted.
+    was_restored: bool,
     /// Held until the command ends.
     _lock: Option<File>,
 }
@@ -48,21 +53,32 @@ impl Workspace {
     /// Opens a directory that may contain a project.
     ///
     /// # Errors
-    /// A [`UserError`] if `PROJECT` is invalid, or if another opctl command is running.
+    /// A [`UserError`] if `PROJECT` is invalid or was written by another version of opctl, or if another
+    /// opctl command is running.
     pub fn at(directory: &Path) -> Result<Self> {
         let disk = Disk::new(directory)?;
         let lock = lock(disk.root())?;
-        commit::clean_up(&disk, &mut FileSystem)?;
+        let was_restored = commit::undo(disk.root(), &mut FileSystem)?;
         let current = match disk.read(project::FILE)?.contents {
             Some(bytes) => {
                 let text =
                     String::from_utf8(bytes).map_err(|_| invalid_project("not a text file"))?;
                 let project = Project::parse(&text)?;
+                check_version(&project)?;
                 Some(Current { text, project })
             }
             None => None,
         };
-        Ok(Self { disk, current, _lock: lock })
+        let written = match disk.read(lockfile::FILE)?.contents {
+            Some(bytes) if current.is_some() => Lockfile::parse(&String::from_utf8_lossy(&bytes))?,
+            _ => Lockfile::default(),
+        };
+        Ok(Self { disk, current, lock: written, was_restored, _lock: lock })
+    }
+
+    /// Whether an earlier command was undone, because it was interrupted.
+    pub fn was_restored(&self) -> bool {
+        self.was_restored
     }
 
     /// The model of the project, if it exists.
@@ -78,7 +94,7 @@ impl Workspace {
         &self,
         base: Option<&Project>,
         new: &Project,
-        options: PlanOptions,
+        options: &PlanOptions,
     ) -> Result<Plan> {
         self.plan_with(base, new, Tree::new(), options)
     }
@@ -92,7 +108,7 @@ impl Workspace {
         base: Option<&Project>,
         new: &Project,
         extra_files: Tree,
-        options: PlanOptions,
+        options: &PlanOptions,
     ) -> Result<Plan> {
         let set = TemplateSet::for_version(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
@@ -102,57 +118,75 @@ impl Workspace {
         };
         let mut theirs = renderer.render(new)?;
         theirs.extend(extra_files);
-        let mut plan = Plan::new(&base, &theirs, &self.disk, options)?;
-        let mut project = self.project_step(new)?;
-        if project.contents.is_none()
-            && let Some(current) = self.current.as_ref().filter(|_| !plan.is_empty())
-        {
-            // A commit begins and ends with PROJECT, so it is written even if it does not change.
-            project.contents = Some(current.text.clone().into_bytes());
+        let mut plan = Plan::new(&base, &theirs, &self.lock, &self.disk, options)?;
+        let project = self.project_step(new)?;
+        if !plan.is_empty() || project.writes() {
+            plan.steps.push(self.lock_step(&self.lock.after(&base, &theirs))?);
         }
         plan.steps.push(project);
         Ok(plan)
     }
 
-    /// The step that writes `PROJECT`. The text depends on the model alone, except for the user's comments,
-    /// which stay if they can be merged.
+    /// The step that writes `PROJECT.lock`, which users do not edit.
+    fn lock_step(&self, lock: &Lockfile) -> Result<Step> {
+        let (text, found) = (lock.to_text().into_bytes(), self.disk.read(lockfile::FILE)?);
+        let (action, contents) = match &found.contents {
+            None => (Action::Create, Some(text)),
+            Some(old) if *old == text => (Action::Identical, None),
+            Some(_) => (Action::Update, Some(text)),
+        };
+        Ok(Step::of(lockfile::FILE, action, found.place, contents))
+    }
+
+    /// The step that writes `PROJECT`. The text depends on the model alone, except for the user's comments
+    /// and style.
     fn project_step(&self, new: &Project) -> Result<Step> {
         let text = new.to_text()?;
         let (action, contents) = match &self.current {
             None => (Action::Create, Some(text)),
             Some(current) if current.project == *new => (Action::Identical, None),
-            Some(current) => {
-                let merged =
-                    merge::merge(&current.project.to_text()?, current.text.as_bytes(), &text);
-                let merged = match merged {
-                    Merged::Clean(merged) => String::from_utf8(merged).ok(),
-                    Merged::Conflict(_) | Merged::Binary => None,
-                };
-                let has_same_model =
-                    |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
-                (Action::Update, Some(merged.filter(has_same_model).unwrap_or(text)))
-            }
+            Some(current) => (Action::Update, Some(current.edited(new, text)?)),
         };
         let place = self.disk.read(project::FILE)?.place;
-        let contents = contents.map(String::into_bytes);
-        Ok(Step {
-            path: project::FILE.to_owned(),
-            action,
-            place,
-            contents,
-            receipt: None,
-            executable: false,
-        })
+        Ok(Step::of(project::FILE, action, place, contents.map(String::into_bytes)))
     }
 
     /// Applies a plan.
     ///
     /// # Errors
-    /// If a file cannot be written. `PROJECT` is written last: until then, running the command again
-    /// completes the plan.
+    /// If a file cannot be written; then nothing is changed.
     pub fn apply(&self, plan: &Plan) -> Result<()> {
-        commit::commit(plan, &mut FileSystem)
+        commit::commit(plan, self.disk.root(), &mut FileSystem)
     }
+}
+
+impl Current {
+    /// The text of a changed model, with what the user has added to the text of this one. A merge keeps
+    /// comments and style. Where it has conflicts, comments are kept.
+    fn edited(&self, new: &Project, text: String) -> Result<String> {
+        let base = self.project.to_text()?;
+        let merged = match merge::merge(&base, self.text.as_bytes(), &text, false) {
+            Merged::Clean(merged) => String::from_utf8(merged).ok(),
+            _ => None,
+        };
+        let commented = comments::keep(&self.text, &text);
+        let has_same_model =
+            |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
+        Ok(merged.into_iter().chain([commented]).find(has_same_model).unwrap_or(text))
+    }
+}
+
+/// Refuses the projects of other versions of opctl. Their files were rendered from other templates, so that
+/// what changes in the model cannot be told from what has changed in the templates.
+fn check_version(project: &Project) -> Result<(), UserError> {
+    let version = &project.cli_version;
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(UserError::failure(format!(
+        "opctl {version} wrote the files of this project, and this is opctl {VERSION}"
+    ))
+    .with_hint(format!("install opctl {version} to change the project")))
 }
 
 fn no_project(directory: &Path) -> UserError {

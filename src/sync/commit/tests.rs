@@ -1,28 +1,46 @@
-//! Tests of commits that stop after any of their operations.
+//! Tests of commits that are interrupted at any of their operations, twice in a row.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::os::unix::fs::PermissionsExt as _;
 
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
 use crate::project::{ApiRequest, Gvk, Project, Settings};
-use crate::sync::{Conflicts, PlanOptions, Workspace};
+use crate::sync::{Action, Conflicts, PlanOptions, Workspace};
 
-/// A writer that fails after some operations: forever, like a killed process, or once.
-struct FailingWriter {
-    remaining: usize,
-    once: bool,
-    has_failed: bool,
+/// How an operation is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// The process is killed: no operation follows.
+    Kill,
+    /// The operation fails, and the process goes on.
+    Error,
 }
 
-impl FailingWriter {
-    fn new(remaining: usize, once: bool) -> Self {
-        Self { remaining, once, has_failed: false }
+const FAILURES: [Failure; 2] = [Failure::Kill, Failure::Error];
+
+/// Interrupts an operation.
+struct Interrupted {
+    failure: Failure,
+    remaining: usize,
+    is_over: bool,
+}
+
+impl Interrupted {
+    fn new((failure, remaining): (Failure, usize)) -> Self {
+        Self { failure, remaining, is_over: false }
+    }
+
+    fn is_next(&self) -> bool {
+        self.remaining == 0 && !(self.failure == Failure::Error && self.is_over)
     }
 
     fn run(&mut self, effect: impl FnOnce(&mut FileSystem) -> io::Result<()>) -> io::Result<()> {
-        if self.remaining == 0 && !(self.once && self.has_failed) {
-            self.has_failed = true;
+        if self.is_next() {
+            self.is_over = true;
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         self.remaining = self.remaining.saturating_sub(1);
@@ -30,22 +48,27 @@ impl FailingWriter {
     }
 }
 
-impl Writer for FailingWriter {
+impl Writer for Interrupted {
+    fn create_private_directory(&mut self, directory: &Path) -> io::Result<()> {
+        self.run(|disk| disk.create_private_directory(directory))
+    }
     fn create_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.run(|disk| disk.create_directory(directory))
     }
     fn write(
         &mut self,
         file: &Path,
-        place: &Path,
         contents: &[u8],
-        executable: bool,
+        attributes: Attributes<'_>,
     ) -> io::Result<()> {
-        // A kill in the middle of a write leaves half of the file.
-        if self.remaining == 0 && !self.once {
-            FileSystem.write(file, place, &contents[..contents.len() / 2], executable)?;
+        // What is interrupted leaves half of the file.
+        if self.is_next() {
+            FileSystem.write(file, &contents[..contents.len() / 2], attributes)?;
         }
-        self.run(|disk| disk.write(file, place, contents, executable))
+        self.run(|disk| disk.write(file, contents, attributes))
+    }
+    fn link(&mut self, file: &Path, name: &Path) -> io::Result<()> {
+        self.run(|disk| disk.link(file, name))
     }
     fn rename(&mut self, file: &Path, place: &Path) -> io::Result<()> {
         self.run(|disk| disk.rename(file, place))
@@ -56,69 +79,133 @@ impl Writer for FailingWriter {
     fn remove_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.run(|disk| disk.remove_directory(directory))
     }
-}
-
-type Tree = BTreeMap<PathBuf, Vec<u8>>;
-
-fn tree(directory: &Path) -> Tree {
-    let mut tree = Tree::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            tree.extend(tree_of_directory(&path));
-        } else {
-            tree.insert(path.clone(), fs::read(path).unwrap());
-        }
+    fn sync(&mut self, paths: &[&Path]) -> io::Result<()> {
+        // A disk cannot be emulated: what was written is there.
+        assert!(paths.iter().all(|path| path.exists()), "{paths:?}");
+        self.run(|_| Ok(()))
     }
-    tree
 }
 
-/// With an entry for the directory itself, so that empty ones count.
-fn tree_of_directory(directory: &Path) -> Tree {
-    let mut tree = tree(directory);
-    tree.insert(directory.to_owned(), Vec::new());
-    tree
-}
+/// Files with their modes, and directories, by their paths.
+type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-fn relative(directory: &Path) -> Tree {
-    tree(directory)
-        .into_iter()
-        .map(|(path, bytes)| (path.strip_prefix(directory).unwrap().to_owned(), bytes))
-        .collect()
-}
-
-fn assert_same(actual: &Tree, expected: &Tree, when: &str) {
-    let paths = actual.keys().chain(expected.keys());
-    let different: Vec<&PathBuf> =
-        paths.filter(|path| actual.get(*path) != expected.get(*path)).collect();
-    assert!(different.is_empty(), "{when}: these files differ: {different:?}");
-}
-
-fn copy(directory: &Path) -> TempDir {
-    fn fill(from: &Path, to: &Path) {
-        for entry in fs::read_dir(from).unwrap() {
-            let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-            if from.is_dir() {
-                fs::create_dir(&to).unwrap();
-                fill(&from, &to);
-            } else {
-                fs::copy(from, to).unwrap();
+fn tree(root: &Path) -> Tree {
+    let (mut tree, mut directories) = (Tree::new(), vec![root.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = fs::metadata(&path).unwrap().mode();
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            match path.is_dir() {
+                true => {
+                    tree.insert(name, (mode, Vec::new()));
+                    directories.push(path);
+                }
+                false => drop(tree.insert(name, (mode, fs::read(path).unwrap()))),
             }
         }
     }
-    let copy = tempfile::tempdir().unwrap();
-    fill(directory, copy.path());
+    tree
+}
+
+fn assert_same(actual: &Tree, expected: &Tree, when: impl FnOnce() -> String) {
+    let paths = actual.keys().chain(expected.keys());
+    let different: Vec<&PathBuf> =
+        paths.filter(|path| actual.get(*path) != expected.get(*path)).collect();
+    assert!(different.is_empty(), "{}: these files differ: {different:?}", when());
+}
+
+fn write(root: &Path, tree: &Tree) {
+    for (path, (mode, contents)) in tree {
+        let path = root.join(path);
+        if mode & 0o170_000 == 0o040_000 {
+            fs::create_dir(&path).unwrap();
+        } else {
+            fs::write(&path, contents).unwrap();
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
+    }
+}
+
+/// A directory in memory, as far as the machine has one: nothing here needs a disk.
+fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+fn copy(tree: &Tree) -> TempDir {
+    let copy = directory();
+    write(copy.path(), tree);
     copy
 }
 
-/// The effects of a command. A command that is already done does nothing.
+/// A command. One that is already done does nothing.
+trait Command {
+    fn run(&self, root: &Path, writer: &mut impl Writer) -> Result<()>;
+}
+
+/// A plan with every effect: new files and directories, a program, private and ordinary files that
+/// change, deletions that empty directories, a copy of what is overwritten.
+struct EveryEffect;
+
+impl EveryEffect {
+    fn before() -> Tree {
+        let files = [
+            ("PROJECT", 0o100_644, "old"),
+            ("private", 0o100_600, "old"),
+            ("kept", 0o100_644, "kept"),
+            ("deleted", 0o100_644, "deleted"),
+            ("a", 0o040_755, ""),
+            ("a/b", 0o040_755, ""),
+            ("a/b/deleted", 0o100_755, "deleted"),
+        ];
+        let entry = |(path, mode, text): (&str, u32, &str)| {
+            (PathBuf::from(path), (mode, text.as_bytes().to_vec()))
+        };
+        files.map(entry).into()
+    }
+}
+
+impl Command for EveryEffect {
+    fn run(&self, root: &Path, writer: &mut impl Writer) -> Result<()> {
+        undo(root, writer)?;
+        if fs::read(root.join("PROJECT"))? == b"new" {
+            return Ok(());
+        }
+        let step = |path: &str, action, contents: Option<&str>| {
+            let contents = contents.map(|text| text.as_bytes().to_vec());
+            Step::of(path, action, root.join(path), contents)
+        };
+        let mut steps = vec![
+            step("a/b/deleted", Action::Delete, None),
+            step("c/d/new", Action::Create, Some("new")),
+            step("c/program", Action::Create, Some("#!")),
+            step("deleted", Action::Delete, None),
+            step("private.orig", Action::Copy, Some("old")),
+            step("private", Action::Overwrite, Some("new")),
+            step("PROJECT", Action::Update, Some("new")),
+        ];
+        steps[2].executable = true;
+        steps[4].like = Some(root.join("private"));
+        commit(&Plan { steps }, root, writer)
+    }
+}
+
+/// The effects of a command line.
 #[derive(Clone, Copy, Debug)]
-enum Command {
+enum Real {
     Init,
     CreateApi,
     DeleteApi,
+    Force,
     InlineConflict,
 }
+
+const REAL: [Real; 5] =
+    [Real::Init, Real::CreateApi, Real::DeleteApi, Real::Force, Real::InlineConflict];
 
 fn gvk() -> Gvk {
     Gvk::new("cache", "v1alpha1", "Memcached")
@@ -129,93 +216,211 @@ fn with_api(project: &Project) -> Option<Project> {
     project.with_api(&project.check_api(request).unwrap()).ok()
 }
 
-impl Command {
-    /// Prepares the state before the command, with edits of a user.
-    fn prepare(self, directory: &Path) {
-        fs::write(directory.join("notes.txt"), "mine\n").unwrap();
-        if matches!(self, Self::Init) {
-            return;
+impl Real {
+    /// The state before the command, with edits of a user.
+    fn before(self) -> Tree {
+        let directory = directory();
+        let root = directory.path();
+        fs::write(root.join("notes.txt"), "mine\n").unwrap();
+        if !matches!(self, Self::Init) {
+            Self::Init.run(root, &mut FileSystem).unwrap();
+            if matches!(self, Self::DeleteApi) {
+                Self::CreateApi.run(root, &mut FileSystem).unwrap();
+            }
+            let registry = root.join("src/api/mod.rs");
+            let edited = format!("// mine\n{}", fs::read_to_string(&registry).unwrap());
+            fs::write(&registry, edited).unwrap();
+            fs::remove_file(root.join("LICENSE")).unwrap();
         }
-        Self::Init.run(directory, &mut FileSystem).unwrap();
-        if matches!(self, Self::DeleteApi) {
-            Self::CreateApi.run(directory, &mut FileSystem).unwrap();
+        if matches!(self, Self::Force | Self::InlineConflict) {
+            fs::write(root.join("src/controller/mod.rs"), "// all mine\n").unwrap();
         }
-        let registry = directory.join("src/api/mod.rs");
-        let edited = format!("// mine\n{}", fs::read_to_string(&registry).unwrap());
-        fs::write(&registry, edited).unwrap();
-        fs::remove_file(directory.join("LICENSE")).unwrap();
-        if matches!(self, Self::InlineConflict) {
-            fs::write(directory.join("src/controller/mod.rs"), "// all mine\n").unwrap();
-        }
+        tree(root)
     }
+}
 
-    fn run(self, directory: &Path, writer: &mut impl Writer) -> Result<()> {
-        let workspace = Workspace::at(directory)?;
+impl Command for Real {
+    fn run(&self, root: &Path, writer: &mut impl Writer) -> Result<()> {
+        undo(root, writer)?;
+        let workspace = Workspace::at(root)?;
         let (base, new) = match (self, workspace.project()) {
             (Self::Init, None) => {
                 (None, Some(Project::new("p".to_owned()).with_settings(Settings::default())?))
             }
-            (Self::CreateApi | Self::InlineConflict, Some(old)) => (Some(old), with_api(old)),
+            (Self::CreateApi | Self::Force | Self::InlineConflict, Some(old)) => {
+                (Some(old), with_api(old))
+            }
             (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&gvk()))),
             _ => (None, None),
         };
         let Some(new) = new else { return Ok(()) };
-        let options = PlanOptions { force: false, conflicts: Conflicts::Inline };
-        commit(&workspace.plan(base, &new, options)?, writer)
+        let mut options = PlanOptions { conflicts: Conflicts::Inline, ..PlanOptions::default() };
+        if matches!(self, Self::Force) {
+            options.overwrite.insert("src/controller/mod.rs".to_owned());
+        }
+        commit(&workspace.plan(base, &new, &options)?, &root.canonicalize()?, writer)
     }
 }
 
-const COMMANDS: [Command; 4] =
-    [Command::Init, Command::CreateApi, Command::DeleteApi, Command::InlineConflict];
+/// A command that is interrupted, and run again after each time.
+struct Trial<C> {
+    command: C,
+    before: Tree,
+    after: Tree,
+    operations: usize,
+}
+
+impl<C: Command> Trial<C> {
+    fn new(command: C, before: Tree) -> Self {
+        let done = copy(&before);
+        let mut counter = Interrupted::new((Failure::Kill, usize::MAX));
+        command.run(done.path(), &mut counter).unwrap();
+        let operations = usize::MAX - counter.remaining;
+        Self { command, before, after: tree(done.path()), operations }
+    }
+
+    /// What an interrupted run leaves. A reported failure changes nothing.
+    fn interrupt(&self, start: &Tree, failure: (Failure, usize)) -> Tree {
+        let directory = copy(start);
+        let result = self.command.run(directory.path(), &mut Interrupted::new(failure));
+        let left = tree(directory.path());
+        if let (Err(error), Failure::Error) = (result, failure.0)
+            && format!("{error:#}").starts_with("nothing was changed: ")
+        {
+            assert_same(&left, &self.before, || format!("{failure:?}: {error:#}"));
+        }
+        left
+    }
+
+    /// A run without an interruption does what the command does.
+    fn assert_healed(&self, left: &Tree, when: impl FnOnce() -> String) {
+        let directory = copy(left);
+        self.command.run(directory.path(), &mut FileSystem).unwrap();
+        assert_same(&tree(directory.path()), &self.after, when);
+    }
+
+    fn try_pair(&self, first: (Failure, usize), second: (Failure, usize)) {
+        let left = self.interrupt(&self.interrupt(&self.before, first), second);
+        self.assert_healed(&left, || format!("{first:?}, then {second:?}"));
+    }
+}
 
 #[test]
-fn killed_command_is_completed_by_the_second_run() {
-    for command in COMMANDS {
-        let start = tempfile::tempdir().unwrap();
-        command.prepare(start.path());
-        let completed = copy(start.path());
-        command.run(completed.path(), &mut FileSystem).unwrap();
-        let expected = relative(completed.path());
+fn any_two_interruptions_are_healed() {
+    let trial = Trial::new(EveryEffect, EveryEffect::before());
+    assert!(trial.operations > 30, "{}", trial.operations);
+    for first in FAILURES {
+        for i in 0..trial.operations {
+            let left = trial.interrupt(&trial.before, (first, i));
+            trial.assert_healed(&left, || format!("{first:?} at {i}"));
+            for second in FAILURES {
+                // To undo takes further operations.
+                for j in 0..2 * trial.operations {
+                    let left = trial.interrupt(&left, (second, j));
+                    trial.assert_healed(&left, || format!("{first:?} at {i}, {second:?} at {j}"));
+                }
+            }
+        }
+    }
+}
 
-        for steps in 0.. {
-            let directory = copy(start.path());
-            let killed = command.run(directory.path(), &mut FailingWriter::new(steps, false));
-            command.run(directory.path(), &mut FileSystem).unwrap();
-            assert_same(
-                &relative(directory.path()),
-                &expected,
-                &format!("{command:?}, killed after {steps} operations"),
-            );
-            if killed.is_ok() {
-                assert!(steps > 10, "{command:?} has only {steps} operations");
-                break;
+/// `OPCTL_PAIRS` sets how many pairs are tried, and `OPCTL_PAIRS=all` tries each.
+#[test]
+fn commands_are_healed_after_two_interruptions() {
+    let pairs = env::var("OPCTL_PAIRS").unwrap_or_else(|_| "60".to_owned());
+    for command in REAL {
+        let trial = Trial::new(command, command.before());
+        assert!(trial.operations > 40, "{command:?}: {}", trial.operations);
+        if pairs == "all" {
+            for first in FAILURES {
+                for i in 0..trial.operations {
+                    let left = trial.interrupt(&trial.before, (first, i));
+                    for second in FAILURES {
+                        for j in 0..trial.operations {
+                            let left = trial.interrupt(&left, (second, j));
+                            trial.assert_healed(&left, || {
+                                format!("{command:?}: {first:?} at {i}, {second:?} at {j}")
+                            });
+                        }
+                    }
+                }
+            }
+            continue;
+        }
+        let config = ProptestConfig {
+            cases: pairs.parse().unwrap(),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
+        let failure = || (prop::sample::select(FAILURES.to_vec()), 0..trial.operations);
+        proptest::test_runner::TestRunner::new(config)
+            .run(&(failure(), failure()), |(first, second)| {
+                trial.try_pair(first, second);
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn interruptions_of_a_command_are_healed() {
+    for command in REAL {
+        let trial = Trial::new(command, command.before());
+        for failure in FAILURES {
+            for operation in (0..trial.operations).step_by(1 + trial.operations / 40) {
+                let left = trial.interrupt(&trial.before, (failure, operation));
+                trial.assert_healed(&left, || format!("{command:?}: {failure:?} at {operation}"));
             }
         }
     }
 }
 
 #[test]
-fn failed_write_changes_nothing_or_is_completed_by_the_second_run() {
-    for command in COMMANDS {
-        let start = tempfile::tempdir().unwrap();
-        command.prepare(start.path());
-        let before = relative(start.path());
-        for steps in 0.. {
-            let directory = copy(start.path());
-            let Err(error) = command.run(directory.path(), &mut FailingWriter::new(steps, true))
-            else {
-                break;
-            };
-            let message = format!("{error:#}");
-            if message.starts_with("nothing was changed: cannot ") {
-                assert_same(
-                    &relative(directory.path()),
-                    &before,
-                    &format!("{command:?}, failed after {steps} operations"),
-                );
-            } else {
-                assert!(message.contains("cannot "), "{message}");
-            }
+fn what_a_user_edits_after_a_kill_stays() {
+    let before = Tree::from([("file".into(), (0o100_644, b"old".to_vec()))]);
+    let contents = |tree: &Tree, path: &str| Some(tree.get(Path::new(path))?.1.clone());
+    let mut kept = 0;
+    for operation in 0.. {
+        let directory = copy(&before);
+        let file = directory.path().join("file");
+        let step = Step::of("file", Action::Update, file.clone(), Some(b"new".to_vec()));
+        let mut writer = Interrupted::new((Failure::Kill, operation));
+        let result = commit(&Plan { steps: vec![step] }, directory.path(), &mut writer);
+        let is_written = fs::read(&file).unwrap() == b"new";
+        fs::write(&file, "mine").unwrap();
+        undo(directory.path(), &mut FileSystem).unwrap();
+        let after = tree(directory.path());
+        assert_eq!(contents(&after, "file").unwrap(), b"mine", "killed at {operation}");
+        if let Some(old) = contents(&after, "file.orig") {
+            assert!(is_written && old == b"old", "killed at {operation}");
+            kept += 1;
         }
+        if result.is_ok() && !directory.path().join(DIRECTORY).exists() {
+            break;
+        }
+    }
+    assert!(kept > 0);
+}
+
+#[test]
+fn journal_of_somebody_else_reaches_nothing_outside() {
+    for place in ["../outside", "/tmp/outside", "link/outside", ".git/hooks/x", "a/../../outside"] {
+        let home = directory();
+        let root = home.path().join("project");
+        fs::create_dir_all(root.join(DIRECTORY)).unwrap();
+        fs::write(home.path().join("outside"), "mine").unwrap();
+        std::os::unix::fs::symlink(home.path(), root.join("link")).unwrap();
+        let journal = Journal {
+            directories: Vec::new(),
+            entries: vec![Entry {
+                place: place.into(),
+                new: Some(Hash::of("mine")),
+                replaces: false,
+            }],
+        };
+        fs::write(journal::entries(&root), serde_json::to_vec(&journal).unwrap()).unwrap();
+        let error = undo(&root, &mut FileSystem).unwrap_err().to_string();
+        assert!(error.contains("is not in the project"), "{place}: {error}");
+        assert_eq!(fs::read(home.path().join("outside")).unwrap(), b"mine");
     }
 }

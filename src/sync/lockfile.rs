@@ -1,0 +1,162 @@
+//! `PROJECT.lock`: what opctl wrote. A line for each file, sorted by path: the hash of its text, what the
+//! file belongs to, and its path.
+//!
+//! A file that has the hash is pristine, whatever version of opctl wrote it. The base of a merge is rendered
+//! again, and used only if it has the hash: a wrong base would undo changes of the user without a word.
+//!
+//! Two branches that change the same file each have a line for it. git merges the lines of both; until the
+//! next command writes the file, each of them counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::hash::Hash;
+use crate::error::UserError;
+use crate::render::{RenderedFile, Tree};
+
+/// The path of the file.
+pub const FILE: &str = "PROJECT.lock";
+
+const HEADER: &str = "\
+# What opctl wrote: the SHA-256 of each file, what it belongs to, and its path. Commit this file; opctl
+# updates it. In a merge conflict, keep the lines of both sides.
+";
+
+/// The contents of `PROJECT.lock`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lockfile {
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// More than one after a merge of two branches.
+    hashes: BTreeSet<Hash>,
+    subject: String,
+}
+
+impl Lockfile {
+    /// Parses the text of the file. Comments, and the markers of a merge conflict in git, are skipped.
+    ///
+    /// # Errors
+    /// If a line is damaged.
+    pub fn parse(text: &str) -> Result<Self, UserError> {
+        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_skipped(line)) {
+            let invalid = |reason| {
+                UserError::failure(format!("invalid {FILE}: line {}: {reason}", number + 1))
+                    .with_hint(format!("restore the file, for example with `git checkout {FILE}`"))
+            };
+            let mut fields = line.splitn(3, ' ');
+            let (Some(hash), Some(subject), Some(path)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                return Err(invalid("not a hash, an owner and a path"));
+            };
+            let hash = hash.parse().map_err(invalid)?;
+            let entry = entries.entry(path.to_owned());
+            let entry = entry
+                .or_insert_with(|| Entry { hashes: BTreeSet::new(), subject: subject.to_owned() });
+            entry.hashes.insert(hash);
+        }
+        Ok(Self { entries })
+    }
+
+    /// The text of the file.
+    pub fn to_text(&self) -> String {
+        let mut text = HEADER.to_owned();
+        for (path, Entry { hashes, subject }) in &self.entries {
+            for hash in hashes {
+                text.push_str(&format!("{hash} {subject} {path}\n"));
+            }
+        }
+        text
+    }
+
+    /// The lock file after a command that renders `theirs` instead of `base`.
+    #[must_use]
+    pub fn after(&self, base: &Tree, theirs: &Tree) -> Self {
+        let mut entries = self.entries.clone();
+        entries.retain(|path, _| !base.contains_key(path));
+        entries.extend(theirs.iter().map(|(path, file)| (path.clone(), Entry::of(file))));
+        Self { entries }
+    }
+
+    /// Whether opctl has written a file.
+    pub fn contains(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    /// Whether a text is what opctl wrote at a path.
+    pub fn wrote(&self, path: &str, text: &str) -> bool {
+        self.entries.get(path).is_some_and(|entry| entry.hashes.contains(&Hash::of(text)))
+    }
+
+    /// Whether a text can be the base of a merge: it is what opctl wrote, or two branches changed the file,
+    /// so that nobody wrote what follows from both.
+    pub fn is_base(&self, path: &str, text: &str) -> bool {
+        let is_merged = |entry: &Entry| entry.hashes.len() > 1;
+        self.wrote(path, text) || self.entries.get(path).is_some_and(is_merged)
+    }
+}
+
+impl Entry {
+    fn of(file: &RenderedFile) -> Self {
+        Self { hashes: BTreeSet::from([Hash::of(&file.text)]), subject: file.subject.clone() }
+    }
+}
+
+fn is_skipped(line: &str) -> bool {
+    let markers = ["<<<<<<<", "|||||||", "=======", ">>>>>>>"];
+    line.trim().is_empty()
+        || line.starts_with('#')
+        || markers.iter().any(|marker| line.starts_with(marker))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::files::Ownership;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        let file = |text: &str| RenderedFile {
+            text: text.to_owned(),
+            ownership: Ownership::Scaffolded,
+            subject: "project".to_owned(),
+        };
+        files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect()
+    }
+
+    #[test]
+    fn text_is_read_back() {
+        let lock = Lockfile::default().after(&Tree::new(), &tree(&[("a b", "1"), ("c", "2")]));
+        assert_eq!(Lockfile::parse(&lock.to_text()).unwrap(), lock);
+        assert!(lock.wrote("a b", "1") && !lock.wrote("a b", "2") && !lock.wrote("d", "1"));
+    }
+
+    #[test]
+    fn file_that_is_no_longer_rendered_goes_and_attached_files_stay() {
+        let attached = Lockfile::default().after(&Tree::new(), &tree(&[("attached", "1")]));
+        let with_api = attached.after(&Tree::new(), &tree(&[("api", "1")]));
+        assert_eq!(with_api.after(&tree(&[("api", "1")]), &Tree::new()), attached);
+    }
+
+    #[test]
+    fn lines_of_two_branches_count_until_the_next_command() {
+        let branch = |text| Lockfile::default().after(&Tree::new(), &tree(&[("f", text)]));
+        let (ours, theirs) = (branch("1").to_text(), branch("2").to_text());
+        let theirs = theirs.strip_prefix(HEADER).unwrap();
+        let conflict = format!("<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> branch\n");
+        let merged = Lockfile::parse(&conflict).unwrap();
+        assert!(merged.wrote("f", "1") && merged.wrote("f", "2") && merged.is_base("f", "12"));
+        assert!(!branch("1").is_base("f", "12"));
+        assert_eq!(merged.after(&Tree::new(), &tree(&[("f", "12")])), branch("12"));
+    }
+
+    #[test]
+    fn damaged_line_is_refused() {
+        for line in ["abc", "abc project f", "zz project"] {
+            let error = Lockfile::parse(&format!("# fine\n{line}\n")).unwrap_err().to_string();
+            assert!(error.starts_with("invalid PROJECT.lock: line 2: "), "{error}");
+        }
+    }
+}
