@@ -147,3 +147,24 @@ fn file_type(place: &Path) -> Result<Option<fs::FileType>> {
         Err(error) => Err(error).with_context(|| format!("cannot read {}", place.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_that_leaves_the_project_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("file"), "text").unwrap();
+        std::fs::create_dir(directory.path().join("a")).unwrap();
+        let disk = Disk::new(directory.path()).unwrap();
+        for path in
+            ["", ".", "..", "../file", "a/../file", "/etc/passwd", "a/../../file", "b/../file"]
+        {
+            let error = disk.read(path).unwrap_err().to_string();
+            assert_eq!(error, format!("`{path}` is not a path in the project"));
+        }
+        assert_eq!(disk.read("file").unwrap().contents.unwrap(), b"text");
+        assert_eq!(disk.read("b/c").unwrap().contents, None);
+    }
+}
