@@ -306,6 +306,14 @@ impl<C: Command> Trial<C> {
 }
 
 #[test]
+fn permissions_stay() {
+    let after = Trial::new(EveryEffect, EveryEffect::before()).after;
+    let mode = |path: &str| after[Path::new(path)].0 & 0o777;
+    assert_eq!([mode("PROJECT"), mode("private"), mode("private.orig")], [0o644, 0o600, 0o600]);
+    assert_eq!(mode("c/program") & 0o100, 0o100);
+}
+
+#[test]
 fn any_two_interruptions_are_healed() {
     let trial = Trial::new(EveryEffect, EveryEffect::before());
     assert!(trial.operations > 30, "{}", trial.operations);
