@@ -4,6 +4,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use anyhow::{Context, Result};
 
 use crate::error::UserError;
 use crate::text::visible;
@@ -27,9 +28,17 @@ impl Ui {
     }
 
     /// Prints the result of a command on stdout.
-    pub fn data(&self, text: impl AsRef<str>) {
-        // A reader that closes the pipe early (`opctl ... | head`) is not an error.
-        let _ = self.stream(text);
+    ///
+    /// # Errors
+    /// If it cannot be written, for example because the disk is full: scripts read it.
+    pub fn data(&self, text: impl AsRef<str>) -> Result<()> {
+        match self.stream(text) {
+            // A reader that closes the pipe early (`opctl ... | head`) is not an error.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write to stdout")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Prints one of many lines on stdout.

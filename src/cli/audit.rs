@@ -46,8 +46,8 @@ impl AuditArgs {
         let requests = audit::requests(&read_log(self.audit_log)?);
         let audit = audit::compare(audit::granted(&manifests), &requests);
         match self.output {
-            Format::Json => ui.data(format!("{:#}", serde_json::to_value(&audit)?)),
-            Format::Text => print(&audit, ui),
+            Format::Json => ui.data(format!("{:#}", serde_json::to_value(&audit)?))?,
+            Format::Text => print(&audit, ui)?,
         }
         if audit.is_exact() {
             return Ok(ExitCode::SUCCESS);
@@ -66,16 +66,17 @@ impl AuditArgs {
     }
 }
 
-fn print(audit: &Audit, ui: Ui) {
+fn print(audit: &Audit, ui: Ui) -> Result<()> {
     let results = [("used", &audit.used), ("UNUSED", &audit.unused), ("REFUSED", &audit.refused)];
     for (result, permissions) in results {
         for permission in permissions {
-            ui.data(format!("{result:<8} {permission}"));
+            ui.data(format!("{result:<8} {permission}"))?;
         }
     }
     if audit.is_exact() {
-        ui.data("the operator is permitted exactly what it uses");
+        ui.data("the operator is permitted exactly what it uses")?;
     }
+    Ok(())
 }
 
 /// The nearest directory with a `PROJECT`.

@@ -45,7 +45,7 @@ impl Flags {
         let conflicts = plan.conflicts().count();
         if self.dry_run {
             for Line { action, file } in lines(&plan.steps) {
-                ui.data(format!("{:>12} {file}", action.verb()));
+                ui.data(format!("{:>12} {file}", action.verb()))?;
             }
         } else if conflicts > 0 {
             for Line { action, file } in lines(plan.conflicts()) {

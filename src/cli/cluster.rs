@@ -147,7 +147,7 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
             let record = cluster.start(ui, &Signals::catch()?, nodes.nodes)?;
             let kubeconfig = record.kubeconfig.display().to_string();
             ui.note(format!("To use it: export KUBECONFIG={kubeconfig}"));
-            ui.data(kubeconfig);
+            ui.data(kubeconfig)?;
             Ok(ExitCode::SUCCESS)
         }
         ClusterCommand::Stop { name } => {
@@ -177,19 +177,20 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
             let cluster = Cluster::named(&name.name)?;
             match component {
                 Some(log) => cluster.print_log(ui, log, follow)?,
-                None => list_logs(&cluster, ui),
+                None => list_logs(&cluster, ui)?,
             }
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn list_logs(cluster: &Cluster, ui: Ui) {
+fn list_logs(cluster: &Cluster, ui: Ui) -> Result<()> {
     for log in ComponentLog::value_variants() {
         if let Some(value) = log.to_possible_value() {
-            ui.data(format!("{:<9} {}", value.get_name(), cluster.log_file(*log).display()));
+            ui.data(format!("{:<9} {}", value.get_name(), cluster.log_file(*log).display()))?;
         }
     }
+    Ok(())
 }
 
 fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
@@ -203,8 +204,8 @@ fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
         ClusterState::Stopped => Some("not started".to_owned()),
     };
     match output {
-        Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?)),
-        Format::Text => ui.data(as_text(cluster, &state, reason.as_deref())),
+        Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?))?,
+        Format::Text => ui.data(as_text(cluster, &state, reason.as_deref()))?,
     }
     if reason.is_none() {
         return Ok(ExitCode::SUCCESS);

@@ -1,5 +1,6 @@
 //! `opctl completion`.
 
+use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -14,9 +15,9 @@ pub struct CompletionArgs {
 }
 
 impl CompletionArgs {
-    pub fn run(self, ui: Ui) {
+    pub fn run(self, ui: Ui) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut super::Cli::command(), "opctl", &mut script);
-        ui.data(String::from_utf8_lossy(&script).trim_end());
+        ui.data(String::from_utf8_lossy(&script).trim_end())
     }
 }

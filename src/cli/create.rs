@@ -259,7 +259,7 @@ impl CreateApiArgs {
 
 fn list_recipes(ui: Ui) -> Result<()> {
     for recipe in TemplateSet::current().recipes()? {
-        ui.data(format!("{:<16} {}", recipe.name, recipe.summary));
+        ui.data(format!("{:<16} {}", recipe.name, recipe.summary))?;
     }
     Ok(())
 }

@@ -72,8 +72,8 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
-        Command::Completion(args) => args.run(ui),
-        Command::Version => ui.data(format!("opctl {VERSION}")),
+        Command::Completion(args) => args.run(ui)?,
+        Command::Version => ui.data(format!("opctl {VERSION}"))?,
     }
     Ok(ExitCode::SUCCESS)
 }

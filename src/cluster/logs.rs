@@ -81,7 +81,7 @@ impl Cluster {
             }
         }
         if !line.is_empty() {
-            ui.data(String::from_utf8_lossy(&line));
+            ui.data(String::from_utf8_lossy(&line))?;
         }
         Ok(())
     }
