@@ -5,6 +5,7 @@ use std::env;
 use std::os::unix::fs::PermissionsExt as _;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use super::*;
@@ -299,6 +300,24 @@ impl<C: Command> Trial<C> {
         assert_same(&tree(directory.path()), &self.after, when);
     }
 
+    /// Every pair whose second interruption is at one of so many operations.
+    fn try_all(&self, name: &str, operations: usize) {
+        for first in FAILURES {
+            for i in 0..self.operations {
+                let left = self.interrupt(&self.before, (first, i));
+                self.assert_healed(&left, || format!("{name}: {first:?} at {i}"));
+                for second in FAILURES {
+                    for j in 0..operations {
+                        let left = self.interrupt(&left, (second, j));
+                        self.assert_healed(&left, || {
+                            format!("{name}: {first:?} at {i}, {second:?} at {j}")
+                        });
+                    }
+                }
+            }
+        }
+    }
+
     fn try_pair(&self, first: (Failure, usize), second: (Failure, usize)) {
         let left = self.interrupt(&self.interrupt(&self.before, first), second);
         self.assert_healed(&left, || format!("{first:?}, then {second:?}"));
@@ -317,57 +336,39 @@ fn permissions_stay() {
 fn any_two_interruptions_are_healed() {
     let trial = Trial::new(EveryEffect, EveryEffect::before());
     assert!(trial.operations > 30, "{}", trial.operations);
-    for first in FAILURES {
-        for i in 0..trial.operations {
-            let left = trial.interrupt(&trial.before, (first, i));
-            trial.assert_healed(&left, || format!("{first:?} at {i}"));
-            for second in FAILURES {
-                // To undo takes further operations.
-                for j in 0..2 * trial.operations {
-                    let left = trial.interrupt(&left, (second, j));
-                    trial.assert_healed(&left, || format!("{first:?} at {i}, {second:?} at {j}"));
-                }
-            }
+    // To undo takes further operations.
+    trial.try_all("every effect", 2 * trial.operations);
+}
+
+/// A slice of the pairs. `OPCTL_PAIRS` sets how many each command gets, and `OPCTL_PAIRS=all` tries every
+/// pair, which takes minutes in a release build, and for `init` an hour. `OPCTL_COMMANDS=CreateApi,Force`
+/// selects commands.
+#[test]
+fn commands_are_healed_after_two_interruptions() {
+    let pairs = env::var("OPCTL_PAIRS").unwrap_or_else(|_| "60".to_owned());
+    let only = env::var("OPCTL_COMMANDS").ok();
+    let is_selected = |command: &Real| {
+        only.as_ref().is_none_or(|only| only.split(',').any(|name| name == format!("{command:?}")))
+    };
+    for command in REAL.into_iter().filter(is_selected) {
+        let trial = Trial::new(command, command.before());
+        assert!(trial.operations > 40, "{command:?}: {}", trial.operations);
+        if pairs == "all" {
+            trial.try_all(&format!("{command:?}"), trial.operations);
+        } else {
+            try_some(&trial, pairs.parse().unwrap());
         }
     }
 }
 
-/// `OPCTL_PAIRS` sets how many pairs are tried, and `OPCTL_PAIRS=all` tries each.
-#[test]
-fn commands_are_healed_after_two_interruptions() {
-    let pairs = env::var("OPCTL_PAIRS").unwrap_or_else(|_| "60".to_owned());
-    for command in REAL {
-        let trial = Trial::new(command, command.before());
-        assert!(trial.operations > 40, "{command:?}: {}", trial.operations);
-        if pairs == "all" {
-            for first in FAILURES {
-                for i in 0..trial.operations {
-                    let left = trial.interrupt(&trial.before, (first, i));
-                    for second in FAILURES {
-                        for j in 0..trial.operations {
-                            let left = trial.interrupt(&left, (second, j));
-                            trial.assert_healed(&left, || {
-                                format!("{command:?}: {first:?} at {i}, {second:?} at {j}")
-                            });
-                        }
-                    }
-                }
-            }
-            continue;
-        }
-        let config = ProptestConfig {
-            cases: pairs.parse().unwrap(),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
-        let failure = || (prop::sample::select(FAILURES.to_vec()), 0..trial.operations);
-        proptest::test_runner::TestRunner::new(config)
-            .run(&(failure(), failure()), |(first, second)| {
-                trial.try_pair(first, second);
-                Ok(())
-            })
-            .unwrap();
-    }
+fn try_some(trial: &Trial<Real>, cases: u32) {
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let failure = || (prop::sample::select(FAILURES.to_vec()), 0..trial.operations);
+    let pair = |(first, second)| {
+        trial.try_pair(first, second);
+        Ok(())
+    };
+    TestRunner::new(config).run(&(failure(), failure()), pair).unwrap();
 }
 
 #[test]
