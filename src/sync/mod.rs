@@ -1,6 +1,7 @@
 //! Merges the trees of the old and the new model with the files of a project, in two steps: a plan, which a
 //! command can print, and its commit.
 
+mod action;
 mod comments;
 mod commit;
 mod disk;
@@ -10,5 +11,6 @@ mod merge;
 mod plan;
 mod workspace;
 
-pub use plan::{Action, Conflicts, Plan, PlanOptions, Reason, Step};
+pub use action::{Action, Reason};
+pub use plan::{Conflicts, Plan, PlanOptions, Step};
 pub use workspace::Workspace;

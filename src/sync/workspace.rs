@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::action::Action;
 use super::comments;
 use super::commit::{self, FileSystem};
 use super::disk::Disk;
 use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
-use super::plan::{Action, Plan, PlanOptions, Step};
+use super::plan::{Plan, PlanOptions, Step};
 use crate::error::UserError;
 use crate::project::{self, Project, VERSION, invalid_project};
 use crate::render::{Renderer, TemplateSet, Tree};

@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::error::UserError;
+use crate::sync::action::Action;
 use crate::sync::hash::Hash;
-use crate::sync::plan::{Action, Plan, Step};
+use crate::sync::plan::{Plan, Step};
 
 /// The directory of the journal, in the root directory of a project.
 pub const DIRECTORY: &str = ".opctl-journal";
