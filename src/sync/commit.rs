@@ -14,6 +14,7 @@ mod journal;
 mod tests;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::hash::Hash;
-use super::plan::{Plan, Step};
+use super::plan::Plan;
 use crate::error::UserError;
 pub use journal::{DIRECTORY, steps};
 use journal::{Entry, Journal, is_deletion};
@@ -80,11 +81,11 @@ pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
 fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) -> Result<()> {
     let directory = root.join(DIRECTORY);
     let cannot_write = || format!("cannot write {DIRECTORY}");
+    check_file_system(plan, root)?;
     writer.create_private_directory(&directory).with_context(cannot_write)?;
     let mut staged = Vec::new();
     for (number, (step, entry)) in steps(plan).zip(&journal.entries).enumerate() {
         let cannot_write = || format!("cannot write {}", step.path);
-        check_file_system(root, step).with_context(cannot_write)?;
         if let Some(contents) = &step.contents {
             let attributes = match (&step.like, entry.replaces) {
                 (Some(place), _) => Attributes::Like(place),
@@ -115,14 +116,19 @@ fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) 
 }
 
 /// Renames must not leave the file system, which would fail in the middle of the commit.
-fn check_file_system(root: &Path, step: &Step) -> Result<()> {
-    let existing = step.place.ancestors().find(|path| path.exists()).unwrap_or(root);
-    if fs::metadata(existing)?.dev() == fs::metadata(root)?.dev() {
-        return Ok(());
+fn check_file_system(plan: &Plan, root: &Path) -> Result<()> {
+    let parents: BTreeSet<&Path> = steps(plan).filter_map(|step| step.place.parent()).collect();
+    let device = fs::metadata(root)?.dev();
+    for parent in parents {
+        let metadata = parent.ancestors().find_map(|directory| fs::metadata(directory).ok());
+        if metadata.is_some_and(|metadata| metadata.dev() != device) {
+            let problem = format!("{} is on another file system", parent.display());
+            return Err(UserError::failure(problem)
+                .with_hint("keep the files of a project on one file system, except for `target`")
+                .into());
+        }
     }
-    Err(UserError::failure(format!("{} is on another file system", existing.display()))
-        .with_hint("keep the files of a project, except for `target`, on one file system")
-        .into())
+    Ok(())
 }
 
 /// Renames everything to its place.

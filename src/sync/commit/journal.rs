@@ -48,9 +48,11 @@ impl Journal {
         };
         let (mut directories, mut entries) = (BTreeSet::new(), Vec::new());
         for step in steps(plan) {
-            let parents = step.place.ancestors().skip(1);
-            for missing in parents.take_while(|directory| !directory.exists()) {
-                directories.insert(relative(missing)?);
+            for parent in step.place.ancestors().skip(1) {
+                let directory = relative(parent)?;
+                if parent.exists() || !directories.insert(directory) {
+                    break; // and what is above it is known
+                }
             }
             entries.push(Entry {
                 place: relative(&step.place)?,
