@@ -22,11 +22,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::action::Action;
 use super::hash::Hash;
 use super::plan::Plan;
 use crate::error::UserError;
 pub use journal::{DIRECTORY, steps};
-use journal::{Entry, Journal, is_deletion};
+use journal::{Entry, Journal};
 pub use writer::{Attributes, FileSystem, Writer};
 
 /// Writes a plan in the project at `root`.
@@ -139,7 +140,7 @@ fn publish(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer
             .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     }
     for (number, step) in steps(plan).enumerate() {
-        if is_deletion(step) {
+        if step.action == Action::Delete {
             writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
             remove_empty_parents(&step.place, root, writer)
                 .with_context(|| format!("cannot delete the directory of {}", step.path))?;

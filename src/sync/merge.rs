@@ -1,7 +1,7 @@
 //! The three-way merge of one file.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use similar::{TextDiff, TextMerge};
 
@@ -55,7 +55,8 @@ const THEIRS: &str = "opctl";
 /// of modules or of manifests, an entry that both have added stays where the user has added it.
 pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
     let Some(text) = Ours::new(ours, theirs) else { return Merged::Binary };
-    let without_entries = is_list.then(|| without_added_entries(base, &text.text, theirs));
+    let added: BTreeSet<&str> = additions(base, &text.text).into_iter().flatten().collect();
+    let without_entries = is_list.then(|| without_entries(base, theirs, &added));
     let theirs = without_entries.as_deref().unwrap_or(theirs);
     let mut merge = TextMerge::from_lines(base, &text.text, theirs);
     merge.labels("before", OURS, THEIRS);
@@ -63,7 +64,7 @@ pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
     if merge.is_conflicted() {
         return Merged::Conflict(text.style(&merged));
     }
-    if repeats_lines(base, &text.text, theirs, &merged) {
+    if repeats_lines(base, &text.text, theirs, &merged, &added) {
         let both = format!("<<<<<<< {OURS}\n{}=======\n{theirs}>>>>>>> {THEIRS}\n", text.text);
         return Merged::Duplicate(text.style(&both));
     }
@@ -78,28 +79,31 @@ pub fn has_markers(ours: &[u8]) -> bool {
 }
 
 /// The change without those entries of a list that the user has added already.
-fn without_added_entries(base: &str, ours: &str, theirs: &str) -> String {
+fn without_entries(base: &str, theirs: &str, added: &BTreeSet<&str>) -> String {
     let is_entry = |line: &str| {
         let line = line.trim_start();
         ["pub mod ", "mod ", "- "].iter().any(|start| line.starts_with(start))
     };
-    let added = count(&additions(base, ours).concat());
     let kept = additions_and_rest(base, theirs)
         .into_iter()
-        .filter(|(line, is_added)| !(*is_added && is_entry(line) && added.contains_key(line)));
+        .filter(|(line, is_added)| !(*is_added && is_entry(line) && added.contains(line)));
     kept.map(|(line, _)| line).collect()
 }
 
 /// Whether a merge repeats lines that both changes add: all that `theirs` adds at one place.
-fn repeats_lines(base: &str, ours: &str, theirs: &str, merged: &str) -> bool {
+fn repeats_lines(
+    base: &str,
+    ours: &str,
+    theirs: &str,
+    merged: &str,
+    added: &BTreeSet<&str>,
+) -> bool {
     // Brackets and empty lines are often the same by chance.
     let is_significant = |line: &&&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
-    let lines = |text| count(&str::split_inclusive(text, '\n').collect::<Vec<_>>());
-    let (merged, in_ours, in_theirs) = (lines(merged), lines(ours), lines(theirs));
-    let added = count(&additions(base, ours).concat());
+    let (merged, in_ours, in_theirs) = (count(merged), count(ours), count(theirs));
     let is_repeated = |line: &&&str| {
         let in_one = in_ours.get(*line).max(in_theirs.get(*line));
-        added.contains_key(*line) && merged.get(*line) > in_one
+        added.contains(*line) && merged.get(*line) > in_one
     };
     additions(base, theirs).iter().any(|place| {
         let mut significant = place.iter().filter(is_significant).peekable();
@@ -107,10 +111,11 @@ fn repeats_lines(base: &str, ours: &str, theirs: &str, merged: &str) -> bool {
     })
 }
 
-fn count<'a>(lines: &[&'a str]) -> BTreeMap<&'a str, usize> {
+/// How often a text has each of its lines.
+fn count(text: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    for line in lines {
-        *counts.entry(*line).or_default() += 1;
+    for line in text.split_inclusive('\n') {
+        *counts.entry(line).or_default() += 1;
     }
     counts
 }

@@ -140,14 +140,9 @@ impl File<'_> {
         if action == Action::Overwrite {
             steps.extend(self.copy());
         }
-        steps.push(Step {
-            path: self.path.to_owned(),
-            action,
-            place: self.ours.place,
-            contents,
-            like: None,
-            executable: self.theirs.is_some_and(RenderedFile::is_executable),
-        });
+        let executable = self.theirs.is_some_and(RenderedFile::is_executable);
+        let step = Step::of(self.path, action, self.ours.place, contents);
+        steps.push(Step { executable, ..step });
         steps
     }
 

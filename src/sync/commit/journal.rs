@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::error::UserError;
-use crate::sync::action::Action;
 use crate::sync::hash::Hash;
 use crate::sync::plan::{Plan, Step};
 
@@ -125,9 +124,4 @@ fn is_inside(root: &Path, path: &Path) -> bool {
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     is_normal && !path.starts_with(".git") && parents.into_iter().all(is_real)
-}
-
-/// Whether a step removes its file.
-pub fn is_deletion(step: &Step) -> bool {
-    step.action == Action::Delete
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::project::{ApiRequest, Gvk, Project, Settings};
-use crate::sync::{Action, Conflicts, PlanOptions, Step, Workspace};
+use crate::sync::{Conflicts, PlanOptions, Step, Workspace};
 
 /// How an operation is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
