@@ -1,30 +1,33 @@
 //! Writes objects, and only where something is not as desired.
 
+mod children;
 mod drift;
 mod once;
 mod status;
+mod write;
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-use kube::api::{Patch, PatchParams};
+use kube::api::PatchParams;
+use kube::core::{Selector, SelectorExt};
 use kube::runtime::events::EventType;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use self::drift::Change;
+use self::children::Children;
 pub use self::once::DeletionPolicy;
 use self::status::{CONCURRENT_WRITES, Pending};
+use self::write::{Access, Desired};
 use crate::error::{Error, Result};
 use crate::events::EventRecorder;
 use crate::identity::Identity;
-use crate::object::{Object, Scope, api, has_dangling_owner, is_controlled};
+use crate::object::{Object, Scope, api, controller_ref, has_dangling_owner, is_controlled};
+use crate::ownership::DESIRED_HASH;
 use crate::store::{ControllerId, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
@@ -57,14 +60,30 @@ use crate::without_managed_fields::WithoutManagedFields;
 /// }
 /// ```
 ///
+/// # What is repaired
+/// Fields that `desired` sets, and fields that others have added: a variable, a sidecar, a capability,
+/// `paused: true`. What the API server itself sets, such as defaults, is left alone, and others may set:
+/// labels and annotations (also those of templates), the status and what goes through a subresource,
+/// `spec.replicas` where `desired` has none, `caBundle`, `spec.volumeName`, the secrets of a
+/// ServiceAccount, and what [`Applier::tolerating`] names. An object that somebody else changes again
+/// and again is [`Error::Contested`].
+///
 /// # Caveats
-/// A controller needs the permissions to create and patch what it applies. Fields that `desired`
-/// leaves out are left alone, but for variables, ports and selectors.
+/// A controller needs the permissions to list, create and patch what it applies.
 #[derive(Clone)]
 pub struct Applier {
     inner: Arc<Inner>,
+    policy: Arc<Policy>,
     /// The controller that reconciles the objects whose status is written.
     controller: Option<ControllerId>,
+}
+
+/// What it does beyond its own children and fields.
+#[derive(Clone, Default)]
+struct Policy {
+    adopts: Option<Selector>,
+    tolerated: Vec<String>,
+    recreates: bool,
 }
 
 #[derive(Clone)]
@@ -74,6 +93,7 @@ struct Inner {
     events: EventRecorder,
     /// The objects whose status is not written yet, by the uid.
     pending: Arc<Mutex<HashMap<String, Pending>>>,
+    children: Arc<Mutex<Children>>,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -87,12 +107,14 @@ impl Applier {
             events: EventRecorder::new(client.clone(), identity),
             client,
             pending: Arc::default(),
+            children: Arc::default(),
             permits: Arc::new(Semaphore::new(CONCURRENT_WRITES)),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
         Self {
             inner: Arc::new(inner),
+            policy: Arc::default(),
             controller: None,
         }
     }
@@ -117,6 +139,58 @@ impl Applier {
         }
     }
 
+    /// An applier that adopts orphans: it becomes the controller of an object of the desired name that
+    /// has no controller, and whose labels match the selector, as a ReplicaSet does with pods. Without
+    /// it such an object is [`Error::NotControlled`].
+    ///
+    /// The orphans of an owner that was deleted with `kubectl delete --cascade=orphan` have the labels
+    /// that the operator gave them; an object of another origin gets them from who wants it adopted.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use opctl_runtime::{Applier, Controller, Identity, workload};
+    ///
+    /// fn applier(controller: &Controller<Node>, identity: Identity) -> Applier {
+    ///     controller.applier().adopting(workload::managed_by(identity))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn adopting(self, selector: Selector) -> Self {
+        self.with_policy(|policy| policy.adopts = Some(selector))
+    }
+
+    /// An applier that leaves these fields to others where `desired` does not set them, such as
+    /// `spec.suspend` or `spec.template.spec.tolerations`. A list is a field, its items have no step of
+    /// their own: `spec.template.spec.containers.resources` is that of every container.
+    #[must_use]
+    pub fn tolerating<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
+        let fields = fields.into_iter().map(Into::into);
+        self.with_policy(|policy| policy.tolerated.extend(fields))
+    }
+
+    /// An applier that deletes an object which cannot be changed to the desired state, instead of
+    /// returning [`Error::Immutable`]. The reconcile that follows the deletion creates it.
+    ///
+    /// # Caveats
+    /// What the object holds is lost, and so are its pods until the new one has its own. It needs
+    /// the permission to delete.
+    #[must_use]
+    pub fn recreating(self) -> Self {
+        self.with_policy(|policy| policy.recreates = true)
+    }
+
+    fn with_policy(mut self, change: impl FnOnce(&mut Policy)) -> Self {
+        change(Arc::make_mut(&mut self.policy));
+        self
+    }
+
+    fn adopts(&self, object: &impl ResourceExt) -> bool {
+        let selector = self.policy.adopts.as_ref();
+        controller_ref(object).is_none()
+            && selector.is_some_and(|selector| selector.matches(object.labels()))
+    }
+
     /// The recorder of the events that it publishes.
     pub fn events(&self) -> &EventRecorder {
         &self.inner.events
@@ -128,7 +202,9 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::NotControlled`] where an object of that name exists that `owner` does not control,
-    /// and [`Error::OutOfScope`] for a child that Kubernetes does not let the owner have.
+    /// [`Error::OutOfScope`] for a child that Kubernetes does not let the owner have,
+    /// [`Error::Immutable`] for one that cannot be changed as desired, and [`Error::Contested`] for one
+    /// that another client keeps changing.
     pub async fn apply<K, O>(&self, owner: &O, mut desired: K, store: &Store<K>) -> Result<Arc<K>>
     where
         K: Object + Serialize,
@@ -136,19 +212,20 @@ impl Applier {
     {
         let owner_type = O::DynamicType::default();
         place(&mut desired, owner, store)?;
-        let live = find(&desired, store);
-        if let Some(live) = &live {
-            if live.meta().deletion_timestamp.is_some()
-                || has_dangling_owner(&**live, owner, &owner_type)
-            {
-                return Ok(Arc::clone(live)); // its deletion comes back to the owner
-            }
-            if !is_controlled(&**live, owner) {
-                return Err(not_controlled(&desired, store));
-            }
-        }
         let annotation = hash_annotation(O::group(&owner_type).as_ref(), self.inner.identity);
-        let (object, note) = self.write(desired, live, &annotation, store).await?;
+        let desired = Desired::new(desired, &annotation)?;
+        let access = |live: &K| {
+            let is_ending = live.meta().deletion_timestamp.is_some()
+                || has_dangling_owner(live, owner, &owner_type);
+            if is_ending {
+                Some(Access::Leave) // its deletion comes back to the owner
+            } else if is_controlled(live, owner) {
+                Some(Access::Write)
+            } else {
+                self.adopts(live).then_some(Access::Adopt)
+            }
+        };
+        let (object, note) = self.converge(&desired, access, store).await?;
         if let Some((reason, note)) = note {
             self.report(owner, reason, &note).await;
         }
@@ -161,73 +238,27 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::NotControlled`] where an object of that name exists that this operator has not
-    /// applied.
+    /// applied, and those of [`Applier::apply`].
     pub async fn apply_unowned<K>(&self, desired: K, store: &Store<K>) -> Result<Arc<K>>
     where
         K: Object + Serialize,
     {
         let annotation = hash_annotation("", self.inner.identity);
-        let live = find(&desired, store);
-        if let Some(live) = &live {
+        let desired = Desired::new(desired, &annotation)?;
+        let access = |live: &K| {
             if live.meta().deletion_timestamp.is_some() {
-                return Ok(Arc::clone(live));
+                Some(Access::Leave)
+            } else if live.annotations().contains_key(&annotation) {
+                Some(Access::Write)
+            } else {
+                self.adopts(live).then_some(Access::Adopt)
             }
-            if !live.annotations().contains_key(&annotation) {
-                return Err(not_controlled(&desired, store));
-            }
-        }
-        let (object, note) = self.write(desired, live, &annotation, store).await?;
+        };
+        let (object, note) = self.converge(&desired, access, store).await?;
         if let Some((_, note)) = note {
             info!("{note}");
         }
         Ok(object)
-    }
-
-    /// Applies `desired` if `live` differs. Returns what was done, too.
-    async fn write<K>(
-        &self,
-        mut desired: K,
-        live: Option<Arc<K>>,
-        annotation: &str,
-        store: &Store<K>,
-    ) -> Result<(Arc<K>, Option<(&'static str, String)>)>
-    where
-        K: Object + Serialize,
-    {
-        let desired_fields = serde_json::to_value(&desired)?;
-        let hash = hash(&desired_fields);
-        let (changes, prune) = match live {
-            None => (None, None),
-            Some(live) => {
-                let live_fields = serde_json::to_value(&*live)?;
-                let changes = drift::changes(&desired_fields, &live_fields);
-                if changes.is_empty() && live.annotations().get(annotation) == Some(&hash) {
-                    return Ok((live, None));
-                }
-                (
-                    Some(changes),
-                    drift::prune_patch(&desired_fields, &live_fields),
-                )
-            }
-        };
-
-        let (kind, name) = (K::kind(store.dyntype()), desired.name_any());
-        let annotations = desired.annotations_mut();
-        annotations.insert(annotation.to_owned(), hash);
-        let objects = self.api(&desired, store);
-        if let Some(prune) = prune {
-            let params = PatchParams {
-                field_manager: Some(self.inner.identity.name().to_owned()),
-                ..PatchParams::default()
-            };
-            let patch = Patch::Strategic(prune);
-            let request = objects.patch(&name, &params, &patch);
-            store.write(request, None).await?;
-        }
-        let (params, patch) = (self.params(), Patch::Apply(&desired));
-        let request = objects.patch(&name, &params, &patch);
-        let applied = store.write(request, None).await?;
-        Ok((applied, Some(describe(&kind, &name, changes.as_deref()))))
     }
 
     /// Logs what was done for `owner`, and publishes it as an event.
@@ -285,44 +316,14 @@ fn not_controlled<K: Object>(object: &K, store: &Store<K>) -> Error {
 /// The annotation that holds the hash of the desired object.
 fn hash_annotation(group: &str, identity: Identity) -> String {
     match group {
-        "" => format!("{}/desired-hash", identity.name()), // the core group has no name
-        group => format!("{group}/desired-hash"),
-    }
-}
-
-/// A field that is no longer desired looks like a default: the hash of the desired object,
-/// kept in an annotation, shows that it has to be applied once more. A standard library that hashes in
-/// another way costs one apply.
-fn hash(desired: &Value) -> String {
-    let mut hasher = DefaultHasher::new();
-    desired.hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
-}
-
-/// The reason and the note of the event; `changes` is `None` for an object that was missing.
-fn describe(kind: &str, name: &str, changes: Option<&[Change]>) -> (&'static str, String) {
-    match changes {
-        None => ("Created", format!("created {kind} {name}")),
-        Some([]) => (
-            "Updated",
-            format!("updated {kind} {name}: removed what is no longer desired"),
-        ),
-        Some(changes) => {
-            let show = match kind {
-                "Secret" => Change::path, // its values are confidential
-                _ => Change::to_string,
-            };
-            let changes: Vec<_> = changes.iter().map(show).collect();
-            let changes = changes.join(", ");
-            ("Updated", format!("updated {kind} {name}: {changes}"))
-        }
+        "" => format!("{}/{DESIRED_HASH}", identity.name()), // the core group has no name
+        group => format!("{group}/{DESIRED_HASH}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-    use serde_json::json;
 
     use super::*;
 
@@ -332,16 +333,6 @@ mod tests {
     fn the_annotation_has_a_prefix_for_owners_of_the_core_group() {
         assert_eq!(hash_annotation("apps", IDENTITY), "apps/desired-hash");
         assert_eq!(hash_annotation("", IDENTITY), "test/desired-hash");
-    }
-
-    #[test]
-    fn the_values_of_a_secret_are_not_shown() {
-        let desired = json!({ "data": { "password": "bmV3" }, "type": "Opaque" });
-        let live = json!({ "data": { "password": "b2xk" }, "type": "Opaque" });
-        let changes = drift::changes(&desired, &live);
-        let note = |kind| describe(kind, "a", Some(&changes)).1;
-        assert_eq!(note("Secret"), "updated Secret a: data.password");
-        assert!(note("ConfigMap").ends_with("data.password b2xk -> bmV3"));
     }
 
     fn config_map(namespace: Option<&str>) -> ConfigMap {

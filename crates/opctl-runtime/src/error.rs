@@ -41,6 +41,31 @@ pub enum Error {
         name: String,
     },
 
+    /// The API server does not let the object be changed to the desired state, such as another selector
+    /// of a Deployment, though it would let it be created.
+    /// [`recreating`](crate::Applier::recreating) replaces such objects.
+    #[error("{kind} {name} cannot be changed to the desired state, only recreated: {message}")]
+    Immutable {
+        /// The kind of the object.
+        kind: String,
+        /// The name of the object.
+        name: String,
+        /// Why the API server refuses the change.
+        message: String,
+    },
+
+    /// Somebody else changes the object again and again. It is repaired once a minute for as long as
+    /// that lasts.
+    #[error("{kind} {name} is changed again and again by another client: {fields}")]
+    Contested {
+        /// The kind of the object.
+        kind: String,
+        /// The name of the object.
+        name: String,
+        /// What is changed, or who changes it.
+        fields: String,
+    },
+
     /// An object could not be serialized as JSON.
     #[error("cannot serialize: {0}")]
     Serialize(#[from] serde_json::Error),

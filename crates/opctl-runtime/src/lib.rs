@@ -62,6 +62,7 @@ pub mod manifests;
 mod metrics;
 mod object;
 mod options;
+mod ownership;
 mod pod;
 pub mod predicates;
 pub mod rbac;

@@ -1,25 +1,35 @@
-//! Objects without what no reconciler reads. It is skipped while it is read: otherwise most of what
+//! Objects without what no reconciler reads. It is summarized while it is read: otherwise most of what
 //! an API server sends would be parsed and then dropped.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::core::DynamicResourceScope;
 use kube::runtime::watcher::Event;
 use serde::de::value::CowStrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
+};
 use serde::{Deserialize, Serialize, forward_to_deserialize_any};
 
-/// An object without its managed fields, which are half of it or more.
+use crate::ownership::summarize;
+
+/// An object without its managed fields, which are half of it or more; their summary is in
+/// `metadata.selfLink` ([`ownership::of_others`](crate::ownership::of_others)).
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct WithoutManagedFields<K>(pub K);
 
 impl<'de, K: Deserialize<'de>> Deserialize<'de> for WithoutManagedFields<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        K::deserialize(Filter(deserializer)).map(Self)
+        let object = Filter {
+            inner: deserializer,
+            level: Level::Object,
+        };
+        K::deserialize(object).map(Self)
     }
 }
 
@@ -68,14 +78,26 @@ pub(crate) fn unwrapped<K>(event: Event<WithoutManagedFields<K>>) -> Event<K> {
     }
 }
 
-/// Passes on what it wraps, but for the field `managedFields` of an object and of its `metadata`.
-struct Filter<T>(T);
+/// Passes on what it wraps, but for the field `managedFields` of an object's `metadata`.
+struct Filter<T> {
+    inner: T,
+    level: Level,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    Object,
+    Metadata,
+}
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Filter<D> {
     type Error = D::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Filter(visitor))
+        self.inner.deserialize_map(Filter {
+            inner: visitor,
+            level: self.level,
+        })
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -92,18 +114,27 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Filter<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)
+        self.inner.expecting(f)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(Fields { map, inner: false })
+        self.inner.visit_map(Fields {
+            map,
+            level: self.level,
+            is_metadata: false,
+            summary: None,
+        })
     }
 }
 
-/// The fields of a map; `inner` is whether the last one was `metadata`.
+/// The fields of an object or of its metadata.
 struct Fields<A> {
     map: A,
-    inner: bool,
+    level: Level,
+    /// Whether the last field of an object was `metadata`.
+    is_metadata: bool,
+    /// The summary of the managed fields, until it is passed on.
+    summary: Option<String>,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
@@ -114,21 +145,33 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
         while let Some(Key(key)) = self.map.next_key()? {
-            if key == "managedFields" {
-                self.map.next_value::<IgnoredAny>()?;
-                continue;
+            match (self.level, &*key) {
+                (Level::Metadata, "selfLink") => _ = self.map.next_value::<IgnoredAny>()?,
+                (Level::Metadata, "managedFields") => {
+                    self.summary = self.map.next_value_seed(Summary)?;
+                    if self.summary.is_some() {
+                        let key = CowStrDeserializer::new(Cow::Borrowed("selfLink"));
+                        return seed.deserialize(key).map(Some);
+                    }
+                }
+                (level, name) => {
+                    self.is_metadata = level == Level::Object && name == "metadata";
+                    return seed.deserialize(CowStrDeserializer::new(key)).map(Some);
+                }
             }
-            self.inner = key == "metadata";
-            return seed.deserialize(CowStrDeserializer::new(key)).map(Some);
         }
         Ok(None)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        match self.inner {
-            true => self.map.next_value_seed(Filter(seed)),
-            false => self.map.next_value_seed(seed),
+        if let Some(summary) = self.summary.take() {
+            return seed.deserialize(Present(summary, PhantomData));
         }
+        if self.is_metadata {
+            let level = Level::Metadata;
+            return self.map.next_value_seed(Filter { inner: seed, level });
+        }
+        self.map.next_value_seed(seed)
     }
 }
 
@@ -136,7 +179,36 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Filter<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Filter(deserializer))
+        self.inner.deserialize(Filter {
+            inner: deserializer,
+            level: self.level,
+        })
+    }
+}
+
+/// An optional text that is there.
+struct Present<E>(String, PhantomData<E>);
+
+impl<'de, E: Error> Deserializer<'de> for Present<E> {
+    type Error = E;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        visitor.visit_some(self.0.into_deserializer())
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Summary;
+
+impl<'de> DeserializeSeed<'de> for Summary {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        summarize(deserializer)
     }
 }
 
@@ -151,6 +223,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ownership::of_others;
 
     #[test]
     fn nothing_is_lost_but_the_managed_fields() {
@@ -165,6 +238,21 @@ mod tests {
             json!([{ "manager": "x", "fieldsV1": { "f:x": {} } }]);
         let WithoutManagedFields(trimmed) = serde_json::from_str(&object.to_string()).unwrap();
         assert_eq!(whole, trimmed);
+    }
+
+    #[test]
+    fn an_applied_object_says_that_others_own_fields_of_it() {
+        let own = json!({ "f:metadata": { "f:annotations": { "f:a/desired-hash": {} } } });
+        let entries = json!([
+            { "manager": "operator", "operation": "Apply", "fieldsV1": own },
+            { "manager": "kubectl", "operation": "Update", "fieldsV1": { "f:data": { "f:a": {} } } },
+        ]);
+        let object = json!({ "metadata": { "managedFields": entries, "name": "x" }, "data": {} });
+        let WithoutManagedFields::<ConfigMap>(object) =
+            serde_json::from_str(&object.to_string()).unwrap();
+        let others = of_others(&object.metadata).unwrap();
+        assert!(others.starts_with("kubectl "), "{others}");
+        assert_eq!(object.metadata.name.as_deref(), Some("x"));
     }
 
     #[test]

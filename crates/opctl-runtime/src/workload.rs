@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
+use kube::core::Selector;
 
 pub use rollout::{Rollout, is_significant};
 pub use status::write_status;
@@ -43,6 +44,14 @@ pub fn labels(
         identity.name().to_owned(),
     );
     labels
+}
+
+/// Selects what [`labels`] marks as managed by this operator: for
+/// [`Applier::adopting`](crate::Applier::adopting).
+pub fn managed_by(identity: Identity) -> Selector {
+    [("app.kubernetes.io/managed-by", identity.name())]
+        .into_iter()
+        .collect()
 }
 
 /// A selector in the form that the scale subresource reports.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
 
 /// One field that is not as desired.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,9 +21,11 @@ enum Step {
     Index(usize),
 }
 
-/// The fields of `desired` that differ or are missing in `live`. Other fields of `live` are left alone
-/// (defaults, autoscalers, sidecars), except for variables, ports and the labels of a selector: where
-/// `desired` lists some, or none, there may be no others.
+/// The fields of `desired` that differ or are missing in `live`. Other fields of `live` are left
+/// alone: defaults, and what others own ([`ownership`](crate::ownership)).
+///
+/// A value that the API server writes in another way, such as the quantity `1000m`, differs. The applier
+/// notices that an apply does not change it.
 pub fn changes(desired: &Value, live: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     compare(&mut Vec::new(), desired, live, &mut changes);
@@ -44,16 +47,10 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
             for (name, desired) in desired {
                 enter(Step::Field(name.clone()), desired, &live[name]);
             }
-            for (name, live) in undesired_fields(&field, desired, live) {
-                enter(Step::Field(name.clone()), &Value::Null, live);
-            }
         }
         (Value::Array(entries), _) if entries.iter().all(|item| key(&field, item).is_some()) => {
             for (key, value, item) in items(&field, desired) {
                 enter(Step::Item(key, value.clone()), item, find(live, key, item));
-            }
-            for (key, value, item) in undesired_items(&field, desired, live) {
-                enter(Step::Item(key, value.clone()), &Value::Null, item);
             }
         }
         (Value::Array(entries), Value::Array(found)) if entries.len() == found.len() => {
@@ -61,13 +58,41 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
                 enter(Step::Index(index), desired, live);
             }
         }
-        _ if desired == live => {}
+        _ if desired == live || (live.is_null() && is_zero(desired)) => {}
         _ => changes.push(Change {
             path: path.clone(),
             from: live.clone(),
             to: desired.clone(),
         }),
     }
+}
+
+/// Whether the API server leaves out a field that has this value (`omitempty` in Go).
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// The desired object in the form in which the API server stores it: `stringData` of a Secret is
+/// written, and read as `data`.
+pub fn as_stored(mut desired: Value) -> Value {
+    let Some(Value::Object(texts)) = desired
+        .as_object_mut()
+        .and_then(|it| it.remove("stringData"))
+    else {
+        return desired;
+    };
+    for (key, text) in texts {
+        let bytes = text.as_str().unwrap_or_default().as_bytes().to_vec();
+        desired["data"][key] = json!(ByteString(bytes));
+    }
+    desired
 }
 
 /// The field that identifies the items of a list; it is the patch merge key of the Kubernetes API.
@@ -108,71 +133,6 @@ fn protocol(item: &Value) -> &str {
     item["protocol"].as_str().unwrap_or("TCP")
 }
 
-/// The fields of a selector that are not desired.
-fn undesired_fields<'a>(
-    field: &str,
-    desired: &Map<String, Value>,
-    live: &'a Value,
-) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    let live = live.as_object().filter(|_| field == "selector");
-    live.into_iter()
-        .flatten()
-        .filter(|(name, _)| !desired.contains_key(*name))
-}
-
-/// The items of a list of variables or ports that are not desired.
-fn undesired_items<'a>(
-    field: &str,
-    desired: &Value,
-    live: &'a Value,
-) -> impl Iterator<Item = (&'static str, &'a Value, &'a Value)> {
-    let live = if field == "env" || field == "ports" {
-        live
-    } else {
-        &Value::Null
-    };
-    items(field, live).filter(|(key, _, item)| find(desired, key, item).is_null())
-}
-
-/// The strategic merge patch that removes from `live` what is not desired, if there is any:
-/// server-side apply never removes what another field manager has added. A list gets what is
-/// desired in the same patch: without it, a Service may have no port, or two of one name.
-pub fn prune_patch(desired: &Value, live: &Value) -> Option<Value> {
-    prune_patch_in("", desired, live)
-}
-
-fn prune_patch_in(field: &str, desired: &Value, live: &Value) -> Option<Value> {
-    match desired {
-        Value::Object(fields) => {
-            let below = fields.iter().filter_map(|(name, desired)| {
-                Some((name.clone(), prune_patch_in(name, desired, &live[name])?))
-            });
-            let here = undesired_fields(field, fields, live);
-            let patch: Map<_, _> = below
-                .chain(here.map(|(name, _)| (name.clone(), Value::Null)))
-                .collect();
-            (!patch.is_empty()).then_some(Value::Object(patch))
-        }
-        Value::Array(entries) => {
-            let gone: Vec<_> = undesired_items(field, desired, live)
-                .map(|(key, value, _)| json!({ key: value, "$patch": "delete" }))
-                .collect();
-            let patch: Vec<_> = if gone.is_empty() {
-                let below = items(field, desired).filter_map(|(key, value, item)| {
-                    let mut patch = prune_patch_in("", item, find(live, key, item))?;
-                    patch[key] = value.clone();
-                    Some(patch)
-                });
-                below.collect()
-            } else {
-                entries.iter().cloned().chain(gone).collect()
-            };
-            (!patch.is_empty()).then_some(Value::Array(patch))
-        }
-        _ => None,
-    }
-}
-
 impl Change {
     /// Where the field is, without what it holds.
     pub fn path(&self) -> String {
@@ -189,10 +149,21 @@ impl Change {
     }
 }
 
+/// With its values, if they are not confidential. A variable, an argument or the data of a ConfigMap may
+/// be: events and logs have more readers than the object.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, from, to) = (self.path(), Shown(&self.from), Shown(&self.to));
-        write!(f, "{path} {from} -> {to}")
+        f.write_str(&self.path())?;
+        let is_image = matches!(self.path.last(), Some(Step::Field(name)) if name == "image");
+        let is_shown = |value: &Value| match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => true,
+            Value::String(_) => is_image,
+            Value::Array(_) | Value::Object(_) => false,
+        };
+        if is_shown(&self.from) && is_shown(&self.to) {
+            write!(f, " {} -> {}", Shown(&self.from), Shown(&self.to))?;
+        }
+        Ok(())
     }
 }
 
@@ -203,7 +174,6 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => f.write_str("none"),
-            Value::String(text) if text.contains('\n') => f.write_str("(text)"),
             Value::String(text) => f.write_str(text),
             value => write!(f, "{value}"),
         }
@@ -222,17 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_is_missing_or_different() {
-        let desired = json!({ "spec": { "replicas": 3, "paused": false } });
+    fn what_is_missing_or_different_is_a_change() {
+        let desired = json!({ "spec": { "replicas": 3, "paused": true } });
         let live = json!({ "spec": { "replicas": 4, "strategy": { "type": "Recreate" } } });
         assert_eq!(
             shown(&desired, &live),
-            ["spec.paused none -> false", "spec.replicas 4 -> 3"]
+            ["spec.paused none -> true", "spec.replicas 4 -> 3"]
         );
     }
 
     #[test]
-    fn finds_list_entriesby_name_and_leaves_the_others_alone() {
+    fn items_are_found_by_name() {
         let desired = json!({ "containers": [{ "name": "main", "image": "a:2" }] });
         let live =
             json!({ "containers": [{ "name": "sidecar" }, { "name": "main", "image": "a:1" }] });
@@ -257,75 +227,52 @@ mod tests {
             { "port": 53, "protocol": "UDP" },
         ] });
         assert_eq!(shown(&dns, &live), [""; 0]);
-        let udp = json!({ "ports": [{ "port": 53, "protocol": "UDP" }] });
-        assert_eq!(shown(&udp, &live).len(), 1);
+        let udp = json!({ "ports": [{ "port": 54, "protocol": "UDP" }] });
+        assert_eq!(shown(&udp, &live).len(), 2);
     }
 
     #[test]
-    fn compares_lists_without_names_item_by_item() {
+    fn items_without_a_name_are_compared_in_order() {
         let desired = json!({ "args": ["-m", "64"], "ports": [{ "port": 80 }] });
         let live = json!({ "args": ["-m", "32"], "ports": [{ "port": 80, "protocol": "TCP" }] });
-        assert_eq!(shown(&desired, &live), ["args[1] 32 -> 64"]);
+        assert_eq!(shown(&desired, &live), ["args[1]"]);
     }
 
     #[test]
-    fn an_empty_list_is_the_same_as_none() {
-        assert_eq!(shown(&json!({ "env": [] }), &json!({})), [""; 0]);
-    }
-
-    #[test]
-    fn a_script_is_not_printed() {
-        let desired = json!({ "args": ["a\nb"] });
+    fn a_zero_value_is_the_same_as_none() {
+        for zero in [json!([]), json!({}), json!(false), json!(0), json!("")] {
+            assert_eq!(shown(&json!({ "a": { "b": zero } }), &json!({})), [""; 0]);
+        }
         assert_eq!(
-            shown(&desired, &json!({ "args": ["c"] })),
-            ["args[0] c -> (text)"]
+            shown(&json!({ "a": false }), &json!({ "a": true })).len(),
+            1
         );
     }
 
     #[test]
-    fn an_added_variable_is_removed() {
-        let desired = json!({ "containers": [{ "name": "main", "env": [] }] });
-        let live =
-            json!({ "containers": [{ "name": "main", "env": [{ "name": "A", "value": "1" }] }] });
+    fn string_data_are_compared_with_data() {
+        let desired = as_stored(json!({ "stringData": { "a": "new" } }));
         assert_eq!(
-            shown(&desired, &live),
-            [r#"containers[main].env[A] {"name":"A","value":"1"} -> none"#]
+            shown(&desired, &json!({ "data": { "a": "bmV3" } })),
+            [""; 0]
         );
-        let patch = json!({ "containers": [
-            { "name": "main", "env": [{ "name": "A", "$patch": "delete" }] }
-        ] });
-        assert_eq!(prune_patch(&desired, &live), Some(patch));
+        assert_eq!(
+            shown(&desired, &json!({ "data": { "a": "b2xk" } })),
+            ["data.a"]
+        );
     }
 
     #[test]
-    fn puts_ports_in_the_place_of_others_at_once() {
-        let desired = json!({ "ports": [{ "name": "http", "port": 80 }] });
-        let live =
-            json!({ "ports": [{ "name": "http", "port": 81 }, { "name": "b", "port": 82 }] });
-        let patch = json!({ "ports": [
-            { "name": "http", "port": 80 },
-            { "port": 81, "$patch": "delete" },
-            { "port": 82, "$patch": "delete" },
-        ] });
-        assert_eq!(prune_patch(&desired, &live), Some(patch));
-    }
-
-    #[test]
-    fn removes_what_narrows_a_selector() {
-        let desired = json!({ "selector": { "app": "a" }, "labels": { "app": "a" } });
-        let live = json!({
-            "selector": { "app": "a", "more": "so" },
-            "labels": { "app": "a", "more": "so" },
-        });
-        assert_eq!(shown(&desired, &live), ["selector.more so -> none"]);
-        let patch = json!({ "selector": { "more": null } });
-        assert_eq!(prune_patch(&desired, &live), Some(patch));
-    }
-
-    #[test]
-    fn removes_nothing_where_nothing_is_undesired() {
-        let desired = json!({ "replicas": 3, "ports": [{ "port": 80 }] });
-        let live = json!({ "replicas": 4, "ports": [{ "port": 80, "protocol": "TCP" }] });
-        assert_eq!(prune_patch(&desired, &live), None);
+    fn values_that_may_be_confidential_are_not_shown() {
+        let env = |value: &str| json!({ "env": [{ "name": "TOKEN", "value": value }] });
+        assert_eq!(shown(&env("a"), &env("b")), ["env[TOKEN].value"]);
+        assert_eq!(
+            shown(&env("a"), &json!({})),
+            ["env[TOKEN].name", "env[TOKEN].value"]
+        );
+        assert_eq!(
+            shown(&json!({ "data": { "a": "x" } }), &json!({})),
+            ["data.a"]
+        );
     }
 }

@@ -12,8 +12,9 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Applier, describe, drift, find, not_controlled, place};
-use crate::error::{Error, Result};
+use super::drift::{self, Change};
+use super::{Applier, find, not_controlled, place};
+use crate::error::Result;
 use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
 use crate::store::{Overlay, Store};
 use crate::without_managed_fields::WithoutManagedFields;
@@ -75,8 +76,16 @@ impl Applier {
         let request = WithoutManagedFields(object);
         let created = store.write(objects.create(&params, &request), None).await;
         let WithoutManagedFields(object) = &request;
-        let created = created.map_err(|error| exists(error, object, store))?;
-        let (kind, name) = (K::kind(store.dyntype()), object.name_any());
+        let created = match created {
+            // The answer to an earlier attempt may have been lost.
+            Err(error) if already_exists(&error) => {
+                let found = self.look_up(object, store).await?;
+                let found = found.filter(|found| is_controlled(&**found, owner));
+                return found.ok_or_else(|| not_controlled(object, store));
+            }
+            created => created?,
+        };
+        let (kind, name) = (K::kind(store.dyntype()), created.name_any());
         self.report_created(owner, &kind, &name).await;
         Ok(created)
     }
@@ -108,7 +117,10 @@ impl Applier {
             Ok(WithoutManagedFields(created))
         };
         let created = store.write(request, None).await;
-        let created = created.map_err(|error| exists(error, &metadata, store))?;
+        let created = created.map_err(|error| match already_exists(&error) {
+            true => not_controlled(&metadata, store),
+            false => error.into(),
+        })?;
         let name = created.name_any();
         self.report_created(owner, &K::kind(&()), &name).await;
         Ok(created)
@@ -167,7 +179,10 @@ impl Applier {
 
         let kind = K::kind(&());
         let note = match (is_owned == owns, owns) {
-            (true, _) => describe(&kind, name, Some(&changes)).1,
+            (true, _) => {
+                let changes: Vec<_> = changes.iter().map(Change::to_string).collect();
+                format!("updated {kind} {name}: {}", changes.join(", "))
+            }
             (false, true) => format!("{kind} {name} is deleted with {}", owner.name_any()),
             (false, false) => format!("{kind} {name} is retained without {}", owner.name_any()),
         };
@@ -219,8 +234,8 @@ impl Applier {
     where
         O: Object<DynamicType: Default>,
     {
-        let (reason, note) = describe(kind, name, None);
-        self.report(owner, reason, &note).await;
+        let note = format!("created {kind} {name}");
+        self.report(owner, "Created", &note).await;
     }
 
     fn post_params(&self) -> PostParams {
@@ -231,10 +246,6 @@ impl Applier {
     }
 }
 
-/// The error of a creation.
-fn exists<K: Object>(error: kube::Error, object: &K, store: &Store<K>) -> Error {
-    match error {
-        kube::Error::Api(answer) if answer.is_already_exists() => not_controlled(object, store),
-        error => error.into(),
-    }
+fn already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(answer) if answer.is_already_exists())
 }

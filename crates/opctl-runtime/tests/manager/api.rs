@@ -1,5 +1,7 @@
 //! The kinds of these tests.
 
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,4 +27,15 @@ pub struct BackupStatus {
 pub struct TenantSpec {
     /// Where its ConfigMap is.
     pub namespace: String,
+}
+
+/// A kind whose fields have names that mean something else in core types.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "runtime.example.com", version = "v1", kind = "Probe")]
+#[kube(namespaced)]
+pub struct ProbeSpec {
+    pub selector: BTreeMap<String, String>,
+    pub env: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }

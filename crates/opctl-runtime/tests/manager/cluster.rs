@@ -5,10 +5,11 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::{env, fs};
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResourceExt;
@@ -17,7 +18,7 @@ use opctl_runtime::testing::{Operator, Process};
 use opctl_runtime::{Identity, Manager};
 use serde_json::{Value, json};
 
-use crate::api::{Backup, Tenant};
+use crate::api::{Backup, Probe, Tenant};
 use crate::support::{DIRECTORY, on_a_cluster, target};
 
 /// What it is called in field managers and events.
@@ -65,6 +66,7 @@ fn write_project() {
     });
     for (path, manifest) in [
         ("config/crd/bases/backups.yaml", json!(Backup::crd())),
+        ("config/crd/bases/probes.yaml", json!(Probe::crd())),
         ("config/crd/bases/tenants.yaml", json!(Tenant::crd())),
         ("config/rbac/role.yaml", manager_role),
         ("config/rbac/role_binding.yaml", binding),
@@ -88,6 +90,10 @@ fn rules() -> Vec<PolicyRule> {
         rule::<Tenant>(&["list", "watch"]),
         rule::<Namespace>(&["list", "watch"]),
         rule::<ConfigMap>(&["create", "list", "patch", "watch"]),
+        rule::<Deployment>(&["create", "delete", "list", "patch", "watch"]),
+        rule::<Probe>(&["create", "list", "patch", "watch"]),
+        rule::<Secret>(&["create", "list", "patch", "watch"]),
+        rule::<Service>(&["create", "list", "patch", "watch"]),
         rule::<Event>(&["create", "patch"]),
         rule::<Lease>(&["create", "get", "update"]),
         rule::<SubjectAccessReview>(&["create"]),

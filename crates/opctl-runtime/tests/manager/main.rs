@@ -7,6 +7,7 @@ mod controllers;
 mod http;
 mod leader;
 mod metrics;
+mod ownership;
 mod program;
 mod status;
 #[path = "../support/mod.rs"]

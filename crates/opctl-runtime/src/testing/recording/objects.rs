@@ -53,7 +53,14 @@ impl Objects {
     fn list(&self, request: &Request) -> Value {
         let directory = format!("{}/", request.path);
         let items = self.by_path.iter();
-        let items = items.filter(|(path, _)| path.starts_with(&directory));
+        let name = request
+            .query
+            .split('&')
+            .find_map(|parameter| parameter.strip_prefix("fieldSelector=metadata.name%3D"));
+        let items = items.filter(|(path, _)| {
+            let rest = path.strip_prefix(&directory);
+            rest.is_some_and(|rest| name.is_none_or(|name| rest == name))
+        });
         let items: Vec<_> = items.map(|(_, object)| object).collect();
         json!({ "metadata": { "resourceVersion": self.version.to_string() }, "items": items })
     }
@@ -92,7 +99,9 @@ impl Objects {
         };
         let expected = &request.body["metadata"];
         for field in ["uid", "resourceVersion"] {
-            if !expected[field].is_null() && expected[field] != live["metadata"][field] {
+            // A version does not keep an apply from creating an object.
+            let is_expected = !expected[field].is_null() && (old.is_some() || field == "uid");
+            if is_expected && expected[field] != live["metadata"][field] {
                 return Err(StatusCode::CONFLICT);
             }
         }

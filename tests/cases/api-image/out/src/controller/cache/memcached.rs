@@ -60,7 +60,8 @@ pub fn start(manager: &Manager) {
     let context = Context {
         objects: controller.store(),
         deployments: controller.owns(),
-        applier: controller.applier(),
+        // Also of a deleted predecessor whose children were orphaned.
+        applier: controller.applier().adopting(workload::managed_by(IDENTITY)),
         image: std::env::var(VARIABLE).unwrap_or_else(|_| IMAGE.to_owned()),
     };
     controller.run(reconcile, context);
@@ -132,8 +133,6 @@ fn container(object: &v1alpha1::Memcached, default_image: &str) -> Container {
         name: "main".to_owned(),
         image: Some(image.to_owned()),
         command: Some(COMMAND.map(str::to_owned).to_vec()),
-        // Desired to be empty, so that a variable added by hand is removed again.
-        env: Some(Vec::new()),
         ports: Some(vec![ContainerPort {
             name: Some("main".to_owned()),
             container_port: object.spec.container_port,

@@ -1,0 +1,475 @@
+//! Brings one object to the desired state.
+//!
+//! ```text
+//! not in the store   apply as a new object ----------- it exists --> look it up
+//! as desired         nothing
+//! others' fields     claim them, apply
+//! anything else      apply -- 422, or others' fields --> claim, apply
+//!                      |
+//!                      +----- 422 --> replace, claim, apply -- 422 --> Immutable, or invalid
+//! ```
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, ResourceExt};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::children::{Children, Verdict};
+use super::drift::{self, Change};
+use super::{Applier, find, not_controlled};
+use crate::error::{Error, Result};
+use crate::object::Object;
+use crate::ownership::{self, Claim};
+use crate::store::Store;
+use crate::without_managed_fields::WithoutManagedFields;
+
+/// How often an object is looked up that is not as the store has it.
+const LOOKUPS: usize = 3;
+
+/// The resource version of an object that must not exist yet. It is that of an empty etcd, so no
+/// object has it; where none exists, the API server creates one whatever its version. A POST would not
+/// take over an object either, but leaves its fields with a manager that no later apply releases.
+const ABSENT: &str = "1";
+
+/// The reason and the note of the event.
+pub(super) type Note = (&'static str, String);
+
+/// What may be done with a live object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It is being deleted.
+    Leave,
+    Write,
+    /// As `Write`, even where nothing else differs.
+    Adopt,
+}
+
+/// The desired state of an object.
+pub(super) struct Desired<'a, K> {
+    pub object: K,
+    /// As the API server stores them.
+    fields: Value,
+    /// A field that is no longer desired looks like a default: the hash of the desired object,
+    /// kept in an annotation, shows that it has to be applied once more. A standard library that hashes
+    /// in another way costs one apply.
+    hash: String,
+    annotation: &'a str,
+}
+
+impl<'a, K: Object + Serialize> Desired<'a, K> {
+    pub fn new(mut object: K, annotation: &'a str) -> Result<Self> {
+        let metadata = object.meta_mut();
+        // Where it was made of a live object.
+        metadata.managed_fields = None;
+        metadata.self_link = None;
+        metadata.resource_version = None;
+        metadata.uid = None;
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .remove(annotation);
+        let fields = serde_json::to_value(&object)?;
+        let hash = format!("{:016x}", hash_of(&fields));
+        object
+            .annotations_mut()
+            .insert(annotation.to_owned(), hash.clone());
+        Ok(Self {
+            object,
+            fields: drift::as_stored(fields),
+            hash,
+            annotation,
+        })
+    }
+
+    fn is_applied_to(&self, live: &K) -> bool {
+        live.annotations().get(self.annotation) == Some(&self.hash)
+    }
+
+    fn changes(&self, live: &K) -> Result<Vec<Change>> {
+        Ok(drift::changes(&self.fields, &serde_json::to_value(live)?))
+    }
+}
+
+impl Applier {
+    /// Writes the object if it is not as desired. `access` says what may be done with one that
+    /// exists; `None` is nothing at all. Returns what was done, too.
+    pub(super) async fn converge<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        access: impl Fn(&K) -> Option<Access>,
+        store: &Store<K>,
+    ) -> Result<(Arc<K>, Option<Note>)> {
+        let mut live = find(&desired.object, store);
+        let mut lookups = 0;
+        loop {
+            let written = match &live {
+                None => self.create_by_apply(desired, store).await,
+                Some(live) => match access(live) {
+                    None => return Err(not_controlled(&desired.object, store)),
+                    Some(Access::Leave) => return Ok((Arc::clone(live), None)),
+                    Some(access) => self.update(desired, live, access, store).await,
+                },
+            };
+            match written {
+                Err(error) if is_outdated(&error) && lookups < LOOKUPS => {
+                    lookups += 1;
+                    live = self.look_up(&desired.object, store).await?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    /// The object of this name as the API server has it now; the store has it from then on. It is a
+    /// list, which the watch has the permission for.
+    pub(super) async fn look_up<K: Object>(
+        &self,
+        object: &K,
+        store: &Store<K>,
+    ) -> Result<Option<Arc<K>>> {
+        let objects = self.api(object, store);
+        match objects.list(&by_name(object)).await?.items.pop() {
+            None => Ok(None),
+            Some(found) => Ok(Some(store.write(async { Ok(found) }, None).await?)),
+        }
+    }
+
+    async fn create_by_apply<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        store: &Store<K>,
+    ) -> Result<(Arc<K>, Option<Note>)> {
+        let mut object = desired.object.clone();
+        object.meta_mut().resource_version = Some(ABSENT.to_owned());
+        let created = self.send(&object, store).await?;
+        let changes = desired.changes(&created)?;
+        self.accept(&*created, &changes, store);
+        let note = format!(
+            "created {} {}",
+            K::kind(store.dyntype()),
+            created.name_any()
+        );
+        Ok((created, Some(("Created", note))))
+    }
+
+    async fn update<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        live: &Arc<K>,
+        access: Access,
+        store: &Store<K>,
+    ) -> Result<(Arc<K>, Option<Note>)> {
+        let changes = desired.changes(live)?;
+        let others = ownership::of_others(live.meta());
+        let mut claimed = None;
+        if access == Access::Write && desired.is_applied_to(live) {
+            let Some(difference) = difference(&changes, others) else {
+                return Ok((Arc::clone(live), None));
+            };
+            let uid = live.uid().unwrap_or_default();
+            match self.children().judge(&uid, difference, Instant::now()) {
+                Verdict::Repair => {}
+                Verdict::Accept => return Ok((Arc::clone(live), None)),
+                Verdict::Contested => return Err(contested(&**live, &changes, store)),
+            }
+            if changes.is_empty() {
+                claimed = self.claim(desired, live, store).await?;
+                if claimed.is_none() {
+                    self.accept(&**live, &changes, store);
+                    return Ok((Arc::clone(live), None));
+                }
+            }
+        }
+        let mut object = desired.object.clone();
+        object.meta_mut().uid = live.uid(); // not a new object of the same name
+        let mut applied = self.send(&object, store).await;
+        if claimed.is_none() && is_left_to_others(&applied) {
+            claimed = self.claim(desired, live, store).await?;
+            if claimed.is_some() {
+                applied = self.send(&object, store).await;
+            }
+        }
+        if let Err(refusal) = &applied
+            && is_invalid(refusal)
+        {
+            applied = match self.replace(desired, live, store).await {
+                Ok(()) => {
+                    claimed = self.claim(desired, live, store).await?;
+                    self.send(&object, store).await
+                }
+                Err(error) if is_invalid(&error) => {
+                    let deleted = self.recreate(desired, live, error, store).await?;
+                    return Ok((Arc::clone(live), Some(deleted)));
+                }
+                Err(error) => Err(error),
+            };
+        }
+        let applied = applied?;
+        self.accept(&*applied, &desired.changes(&applied)?, store);
+        let is_written = applied.resource_version() != live.resource_version();
+        let note = is_written.then(|| {
+            let (kind, name) = (K::kind(store.dyntype()), live.name_any());
+            describe(access, &kind, &name, &changes, claimed.as_ref())
+        });
+        Ok((applied, note))
+    }
+
+    async fn send<K: Object + Serialize>(&self, object: &K, store: &Store<K>) -> Result<Arc<K>> {
+        let (params, patch) = (self.params(), Patch::Apply(object));
+        let (objects, name) = (self.api(object, store), object.name_any());
+        let request = objects.patch(&name, &params, &patch);
+        Ok(store.write(request, None).await?)
+    }
+
+    /// Makes the fields that others own this operator's, so that an apply removes those that are not
+    /// desired. Until it has, the object counts as not applied. `None` where there are no such fields.
+    async fn claim<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        live: &K,
+        store: &Store<K>,
+    ) -> Result<Option<Claim>> {
+        let objects = self.api(live, store);
+        let (manager, api_version) = (self.inner.identity.name(), K::api_version(store.dyntype()));
+        let (name, params, tolerated) =
+            (live.name_any(), self.patch_params(), &self.policy.tolerated);
+        let mut lookups = 0;
+        loop {
+            let found = objects.list_metadata(&by_name(live)).await?.items.pop();
+            let Some(metadata) = found
+                .map(|object| object.metadata)
+                .filter(|metadata| metadata.uid == live.uid())
+            else {
+                return Ok(None); // it is gone, as the apply finds out
+            };
+            let entries = metadata.managed_fields.unwrap_or_default();
+            let Some(claim) = ownership::claim(entries, manager, &api_version, tolerated) else {
+                return Ok(None);
+            };
+            let patch = Patch::Merge(json!({ "metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+                "managedFields": claim.managed_fields,
+                "annotations": { desired.annotation: null },
+            } }));
+            let request = objects.patch(&name, &params, &patch);
+            match store.write(request, None).await.map_err(Error::from) {
+                // Such as by a controller that writes its status.
+                Err(error) if is_outdated(&error) && lookups < LOOKUPS => lookups += 1,
+                written => return written.map(|_| Some(claim)),
+            }
+        }
+    }
+
+    /// Replaces everything but metadata and status by what is desired. The API server refuses some
+    /// changes to an apply: where a default stands for one member of a union, the apply sets another
+    /// and cannot remove the default, which nobody owns.
+    async fn replace<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        live: &K,
+        store: &Store<K>,
+    ) -> Result<()> {
+        let live = find(live, store).and_then(|live| live.resource_version());
+        let mut operations =
+            vec![json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": live })];
+        let fields = desired.fields.as_object().into_iter().flatten();
+        for (name, value) in fields {
+            if !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()) {
+                let path = format!("/{name}");
+                operations.push(json!({ "op": "add", "path": path, "value": value }));
+            }
+        }
+        let patch = Patch::Json::<()>(serde_json::from_value(Value::Array(operations))?);
+        let objects = self.api(&desired.object, store);
+        let (name, params) = (desired.object.name_any(), self.patch_params());
+        let request = objects.patch(&name, &params, &patch);
+        store.write(request, None).await?;
+        Ok(())
+    }
+
+    /// Deletes an object that cannot be changed as desired, if that is the policy. One whose desired
+    /// state is invalid is kept: its successor would not be created either.
+    async fn recreate<K: Object + Serialize>(
+        &self,
+        desired: &Desired<'_, K>,
+        live: &K,
+        refusal: Error,
+        store: &Store<K>,
+    ) -> Result<Note> {
+        let objects: Api<_> = self.api(live, store);
+        let mut object = desired.object.clone();
+        object.meta_mut().name = None;
+        object.meta_mut().generate_name = Some("recreated-".to_owned());
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        if objects
+            .create(&params, &WithoutManagedFields(object))
+            .await
+            .is_err()
+        {
+            return Err(refusal);
+        }
+        let (kind, name) = (K::kind(store.dyntype()).into_owned(), live.name_any());
+        if !self.policy.recreates {
+            let message = refusal.to_string();
+            return Err(Error::Immutable {
+                kind,
+                name,
+                message,
+            });
+        }
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: live.uid(),
+            resource_version: None,
+        });
+        objects.delete(&name, &params).await?;
+        let note = format!("deleted {kind} {name} to recreate it: {refusal}");
+        Ok(("Deleted", note))
+    }
+
+    /// What still differs right after a write stays so.
+    fn accept<K: Object>(&self, object: &K, changes: &[Change], store: &Store<K>) {
+        let others = ownership::of_others(object.meta());
+        let difference = difference(changes, others);
+        let uid = object.uid().unwrap_or_default();
+        if self.children().accept(&uid, difference, Instant::now()) {
+            let (kind, name) = (K::kind(store.dyntype()), object.name_any());
+            let changes: Vec<_> = changes.iter().map(Change::path).collect();
+            warn!(
+                ?changes,
+                others, "{kind} {name} is applied and still differs"
+            );
+        }
+    }
+
+    fn children(&self) -> MutexGuard<'_, Children> {
+        let children = &self.inner.children;
+        children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn patch_params(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(self.inner.identity.name().to_owned()),
+            ..PatchParams::default()
+        }
+    }
+}
+
+fn by_name<K: Object>(object: &K) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={}", object.name_any()))
+}
+
+/// Whether the object is not the one that the store has: it is there or gone against expectation, or
+/// it was changed or recreated meanwhile.
+fn is_outdated(error: &Error) -> bool {
+    let Error::Kube(kube::Error::Api(status)) = error else {
+        return false;
+    };
+    let details = status.details.iter();
+    let mut causes = details.flat_map(|details| &details.causes);
+    status.code == 409 || (status.code == 422 && causes.any(|cause| cause.field == "metadata.uid"))
+}
+
+fn is_invalid(error: &Error) -> bool {
+    matches!(error, Error::Kube(kube::Error::Api(status)) if status.code == 422)
+        && !is_outdated(error)
+}
+
+/// Whether fields of others may be what keeps the object from the desired state.
+fn is_left_to_others<K: Object>(applied: &Result<Arc<K>>) -> bool {
+    match applied {
+        Ok(object) => ownership::of_others(object.meta()).is_some(),
+        Err(error) => is_invalid(error),
+    }
+}
+
+fn contested<K: Object>(live: &K, changes: &[Change], store: &Store<K>) -> Error {
+    let mut fields: Vec<_> = changes.iter().map(Change::path).collect();
+    let others = ownership::of_others(live.meta());
+    let managers = others.and_then(|others| others.rsplit_once(' '));
+    fields.extend(managers.map(|(managers, _)| format!("fields of {managers}")));
+    Error::Contested {
+        kind: K::kind(store.dyntype()).into_owned(),
+        name: live.name_any(),
+        fields: fields.join(", "),
+    }
+}
+
+/// How an object differs, as a hash; `None` where it does not.
+fn difference(changes: &[Change], others: Option<&str>) -> Option<u64> {
+    if changes.is_empty() && others.is_none() {
+        return None;
+    }
+    let changes: Vec<_> = changes.iter().map(Change::path).collect();
+    Some(hash_of(&(changes, others)))
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn describe(
+    access: Access,
+    kind: &str,
+    name: &str,
+    changes: &[Change],
+    claim: Option<&Claim>,
+) -> Note {
+    let (reason, verb) = match access {
+        Access::Adopt => ("Adopted", "adopted"),
+        Access::Leave | Access::Write => ("Updated", "updated"),
+    };
+    let mut parts: Vec<_> = changes.iter().map(Change::to_string).collect();
+    if let Some(claim) = claim {
+        let changed: Vec<_> = changes.iter().map(Change::path).collect();
+        let removed = claim.paths.iter().filter(|path| !changed.contains(path));
+        let removed: Vec<_> = removed.map(String::as_str).collect();
+        if !removed.is_empty() {
+            let managers = claim.managers.join(", ");
+            parts.push(format!("reset {} of {managers}", removed.join(", ")));
+        }
+    }
+    if parts.is_empty() {
+        return (reason, format!("{verb} {kind} {name}"));
+    }
+    (
+        reason,
+        format!("{verb} {kind} {name}: {}", parts.join(", ")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_was_repaired_and_whose_fields_were_reset() {
+        let desired = json!({ "spec": { "replicas": 3, "args": ["a"] } });
+        let live = json!({ "spec": { "replicas": 4, "args": ["b"] } });
+        let changes = drift::changes(&desired, &live);
+        let claim = Claim {
+            managed_fields: Vec::new(),
+            managers: vec!["kubectl-edit".to_owned()],
+            paths: vec!["spec.replicas".to_owned(), "spec.paused".to_owned()],
+        };
+        let note =
+            |access, changes: &[_], claim| describe(access, "Deployment", "a", changes, claim).1;
+        assert_eq!(
+            note(Access::Write, &changes, Some(&claim)),
+            "updated Deployment a: spec.args[0], spec.replicas 4 -> 3, \
+             reset spec.paused of kubectl-edit"
+        );
+        assert_eq!(note(Access::Write, &[], None), "updated Deployment a");
+        assert_eq!(note(Access::Adopt, &[], None), "adopted Deployment a");
+    }
+}
