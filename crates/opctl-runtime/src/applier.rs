@@ -3,6 +3,8 @@
 mod children;
 mod drift;
 mod once;
+mod policy;
+mod requests;
 mod status;
 mod write;
 
@@ -10,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use kube::api::PatchParams;
-use kube::core::{Selector, SelectorExt};
 use kube::runtime::events::EventType;
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -21,12 +22,13 @@ use tracing::info;
 
 use self::children::Children;
 pub use self::once::DeletionPolicy;
+use self::policy::Policy;
 use self::status::{CONCURRENT_WRITES, Pending};
 use self::write::{Access, Desired};
 use crate::error::{Error, Result};
 use crate::events::EventRecorder;
 use crate::identity::Identity;
-use crate::object::{Object, Scope, api, controller_ref, has_dangling_owner, is_controlled};
+use crate::object::{Object, Scope, api, has_dangling_owner, is_controlled};
 use crate::ownership::DESIRED_HASH;
 use crate::store::{ControllerId, Store};
 use crate::without_managed_fields::WithoutManagedFields;
@@ -76,14 +78,6 @@ pub struct Applier {
     policy: Arc<Policy>,
     /// The controller that reconciles the objects whose status is written.
     controller: Option<ControllerId>,
-}
-
-/// What it does beyond its own children and fields.
-#[derive(Clone, Default)]
-struct Policy {
-    adopts: Option<Selector>,
-    tolerated: Vec<String>,
-    recreates: bool,
 }
 
 #[derive(Clone)]
@@ -137,58 +131,6 @@ impl Applier {
             controller: Some(controller),
             ..self
         }
-    }
-
-    /// An applier that adopts orphans: it becomes the controller of an object of the desired name that
-    /// has no controller, and whose labels match the selector, as a ReplicaSet does with pods. Without
-    /// it such an object is [`Error::NotControlled`].
-    ///
-    /// The orphans of an owner that was deleted with `kubectl delete --cascade=orphan` have the labels
-    /// that the operator gave them; an object of another origin gets them from who wants it adopted.
-    ///
-    /// # Example
-    /// ```no_run
-    /// use k8s_openapi::api::core::v1::Node;
-    /// use opctl_runtime::{Applier, Controller, Identity, workload};
-    ///
-    /// fn applier(controller: &Controller<Node>, identity: Identity) -> Applier {
-    ///     controller.applier().adopting(workload::managed_by(identity))
-    /// }
-    /// ```
-    #[must_use]
-    pub fn adopting(self, selector: Selector) -> Self {
-        self.with_policy(|policy| policy.adopts = Some(selector))
-    }
-
-    /// An applier that leaves these fields to others where `desired` does not set them, such as
-    /// `spec.suspend` or `spec.template.spec.tolerations`. A list is a field, its items have no step of
-    /// their own: `spec.template.spec.containers.resources` is that of every container.
-    #[must_use]
-    pub fn tolerating<F: Into<String>>(self, fields: impl IntoIterator<Item = F>) -> Self {
-        let fields = fields.into_iter().map(Into::into);
-        self.with_policy(|policy| policy.tolerated.extend(fields))
-    }
-
-    /// An applier that deletes an object which cannot be changed to the desired state, instead of
-    /// returning [`Error::Immutable`]. The reconcile that follows the deletion creates it.
-    ///
-    /// # Caveats
-    /// What the object holds is lost, and so are its pods until the new one has its own. It needs
-    /// the permission to delete.
-    #[must_use]
-    pub fn recreating(self) -> Self {
-        self.with_policy(|policy| policy.recreates = true)
-    }
-
-    fn with_policy(mut self, change: impl FnOnce(&mut Policy)) -> Self {
-        change(Arc::make_mut(&mut self.policy));
-        self
-    }
-
-    fn adopts(&self, object: &impl ResourceExt) -> bool {
-        let selector = self.policy.adopts.as_ref();
-        controller_ref(object).is_none()
-            && selector.is_some_and(|selector| selector.matches(object.labels()))
     }
 
     /// The recorder of the events that it publishes.

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::{env, fs};
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use k8s_openapi::api::events::v1::Event;
@@ -91,6 +92,8 @@ fn rules() -> Vec<PolicyRule> {
         rule::<Namespace>(&["list", "watch"]),
         rule::<ConfigMap>(&["create", "list", "patch", "watch"]),
         rule::<Deployment>(&["create", "delete", "list", "patch", "watch"]),
+        rule::<StatefulSet>(&["create", "list", "patch", "watch"]),
+        rule::<CronJob>(&["create", "list", "patch", "watch"]),
         rule::<Probe>(&["create", "list", "patch", "watch"]),
         rule::<Secret>(&["create", "list", "patch", "watch"]),
         rule::<Service>(&["create", "list", "patch", "watch"]),

@@ -4,11 +4,14 @@ mod api;
 mod children;
 mod cluster;
 mod controllers;
+mod edits;
+mod family;
 mod http;
 mod leader;
 mod metrics;
 mod ownership;
 mod program;
+mod random;
 mod status;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,113 +1,17 @@
 //! A child stays as desired whatever others do with it, and an object that is not one stays theirs.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource, ResourceExt};
-use opctl_runtime::testing::{Operator, eventually};
-use opctl_runtime::{Applier, Error, Identity, Object, Result, Store, workload};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::{DeleteParams, Patch};
+
+use kube::ResourceExt;
+use opctl_runtime::testing::eventually;
+use opctl_runtime::{Applier, Error, Identity, Object, Store, workload};
+
 use serde_json::{Value, json};
 
 use crate::api::Probe;
-use crate::cluster::operator;
-
-/// The children of one object, as its reconciler and as others see them.
-struct Family<K: Object> {
-    operator: Operator,
-    owner: ConfigMap,
-    applier: Applier,
-    store: Store<K>,
-    /// Of the test, which is another field manager.
-    children: Api<K>,
-}
-
-impl<K> Family<K>
-where
-    K: Object<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned,
-{
-    async fn new() -> Self {
-        let operator = operator(|_| {}).await;
-        let (client, namespace) = (&operator.client, &operator.namespace);
-        let owners: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        let owner = json!({ "metadata": { "name": "owner" } });
-        let owner = create(&owners, owner).await;
-        let family = Self {
-            owner,
-            applier: operator.manager.applier(),
-            store: operator.manager.store(),
-            children: Api::namespaced(client.clone(), namespace),
-            operator,
-        };
-        family.operator.manager.synced().await;
-        let leads = async || {
-            let missing: Store<ConfigMap> = Store::from_iter([]);
-            let child = from(json!({ "metadata": { "name": "first" } }));
-            let applied = family.applier.apply(&family.owner, child, &missing).await;
-            applied.ok()
-        };
-        eventually("the lease", leads).await;
-        family
-    }
-
-    async fn apply(&self, desired: Value) -> Result<Arc<K>> {
-        let desired = from(desired);
-        self.applier.apply(&self.owner, desired, &self.store).await
-    }
-
-    /// Somebody else changes the child; the store has that when it returns.
-    async fn edit(&self, name: &str, patch: Patch<Value>) -> K {
-        let params = PatchParams::default();
-        let edited = self.children.patch(name, &params, &patch).await;
-        let edited = edited.unwrap_or_else(|error| panic!("{patch:?}: {error}"));
-        self.reported(&edited).await;
-        edited
-    }
-
-    async fn reported(&self, object: &K) {
-        let version = |object: &K| -> u64 {
-            let version = object.resource_version().and_then(|it| it.parse().ok());
-            version.expect("a version should be a number")
-        };
-        eventually("the watch", async || {
-            let namespace = object.namespace();
-            let stored = self.store.get(namespace.as_deref(), &object.name_any())?;
-            (version(&stored) >= version(object)).then_some(())
-        })
-        .await;
-    }
-
-    async fn live(&self, name: &str) -> Value {
-        let live = self.children.get(name).await;
-        json!(live.expect("the child should exist"))
-    }
-
-    fn patches(&self) -> u64 {
-        let metrics = self.operator.manager.encode_metrics();
-        let metrics = metrics.expect("metrics should be encoded");
-        let lines = metrics.lines().filter(|line| {
-            line.starts_with("rest_client_requests_total") && line.contains(r#"method="PATCH""#)
-        });
-        let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-        counts.sum()
-    }
-}
-
-async fn create<K>(objects: &Api<K>, object: Value) -> K
-where
-    K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
-{
-    let created = objects.create(&PostParams::default(), &from(object)).await;
-    created.expect("an object should be created")
-}
-
-fn from<K: DeserializeOwned>(object: Value) -> K {
-    serde_json::from_value(object).expect("the object should be of its kind")
-}
+use crate::family::{Family, create, from};
 
 fn deployment() -> Value {
     json!({
