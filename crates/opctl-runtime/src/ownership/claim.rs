@@ -54,6 +54,7 @@ pub(crate) fn claim(
     if claimed.is_empty() {
         return None;
     }
+    claim_aliases(&mut claimed);
     let is_empty = |entry: &ManagedFieldsEntry| matches!(&entry.fields_v1, Some(FieldsV1(Value::Object(fields))) if fields.is_empty());
     entries.retain(|entry| !is_empty(entry));
     match entries.iter_mut().find(|entry| is_own(entry)) {
@@ -107,6 +108,24 @@ fn take(fields: &mut Fields, parent: &str, path: &str, tolerated: &[String]) -> 
         !below.is_empty()
     });
     taken
+}
+
+/// The API server sets both names of the service account of a pod where one is applied. What is left of
+/// them sets the other one again.
+fn claim_aliases(fields: &mut Fields) {
+    const NAMES: [&str; 2] = ["f:serviceAccount", "f:serviceAccountName"];
+    if NAMES.iter().any(|name| fields.contains_key(*name)) {
+        for name in NAMES {
+            fields
+                .entry(name)
+                .or_insert_with(|| Value::Object(Fields::new()));
+        }
+    }
+    for below in fields.values_mut() {
+        if let Value::Object(below) = below {
+            claim_aliases(below);
+        }
+    }
 }
 
 fn merge(into: &mut Fields, from: Fields) {
@@ -218,6 +237,16 @@ mod tests {
             "f:spec": { "f:replicas": {} },
         });
         assert_eq!(fields_of(&claim, "kubectl"), Some(&other));
+    }
+
+    #[test]
+    fn both_names_of_the_service_account_are_claimed() {
+        let fields = json!({ "f:spec": { "f:serviceAccountName": {} } });
+        let entries = vec![entry("kubectl", "Apply", fields)];
+        let claim = claim(entries, "operator", "apps/v1", &[]).unwrap();
+        let own = json!({ "f:spec": { "f:serviceAccount": {}, "f:serviceAccountName": {} } });
+        assert_eq!(fields_of(&claim, "operator"), Some(&own));
+        assert_eq!(claim.paths, ["spec.serviceAccountName"]);
     }
 
     #[test]

@@ -195,6 +195,11 @@ fn comparable(mut object: Value) -> Value {
             *value = Value::Null;
         }
     }
+    // It means the same: the default of a StatefulSet without a strategy is spelled out.
+    let strategy = &mut object["spec"]["updateStrategy"];
+    if strategy["rollingUpdate"] == json!({ "partition": 0 }) {
+        *strategy = json!({ "type": strategy["type"] });
+    }
     if let Some(fields) = object.as_object_mut() {
         fields.remove("metadata");
         fields.remove("status");

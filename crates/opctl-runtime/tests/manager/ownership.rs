@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::api::{DeleteParams, Patch};
+use kube::api::{DeleteParams, Patch, PatchParams};
 
 use kube::ResourceExt;
 use opctl_runtime::testing::eventually;
@@ -275,6 +275,26 @@ async fn what_others_do_to_a_custom_resource_and_a_secret_is_undone() {
             "{edit}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_service_account_that_another_client_applies_is_removed() {
+    let family = Family::<Deployment>::new().await;
+    family.apply(deployment()).await.unwrap();
+    let desired = family.live("child").await["spec"].clone();
+    let pod = json!({ "serviceAccountName": "admin" });
+    let patch = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "spec": { "template": { "spec": pod } },
+    });
+    let params = PatchParams::apply("another");
+    let patched = family
+        .children
+        .patch("child", &params, &Patch::Apply(patch))
+        .await;
+    family.reported(&patched.unwrap()).await;
+    family.apply(deployment()).await.unwrap();
+    assert_eq!(family.live("child").await["spec"], desired);
 }
 
 #[tokio::test]
