@@ -3,6 +3,7 @@
 //! - [`Operator`] runs its controllers on a real API server, in a namespace of their own, with the
 //!   permissions of config/rbac and no others. [`eventually`] waits for what they do.
 //! - [`Process`] runs its binary, and [`e2e()`] runs it as config/default deploys it.
+//! - [`FaultProxy`] is between one of these and the API server: it delays, loses and refuses.
 //! - [`recording_client`] is for unit tests without an API server.
 //!
 //! Enable the feature `testing` under `[dev-dependencies]`: nothing of it is part of the operator then.
@@ -36,7 +37,9 @@ mod e2e;
 mod manifest;
 mod operator;
 mod process;
+mod proxy;
 mod recording;
+mod request;
 mod service_account;
 
 use std::env;
@@ -55,7 +58,9 @@ use tokio::time::{sleep, timeout};
 pub use e2e::e2e;
 pub use operator::Operator;
 pub use process::Process;
-pub use recording::{Request, Requests, recording_client, recording_client_with};
+pub use proxy::{Fault, FaultProxy, Injection, Rule};
+pub use recording::{Requests, recording_client, recording_client_with};
+pub use request::Request;
 
 /// How long a test waits for anything: also a slow machine with many tests at once gets there.
 const TIMEOUT: Duration = Duration::from_secs(120);

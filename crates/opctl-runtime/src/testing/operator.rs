@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Config, ResourceExt};
 
 use super::service_account::{self, KubeconfigFile};
-use super::{client, eventually, free_address, install_crds};
+use super::{FaultProxy, client, eventually, free_address, install_crds};
 use crate::client::connect;
 use crate::{Identity, Manager, Options};
 
@@ -72,17 +72,78 @@ impl Operator {
         flags: &[&str],
         start: impl FnOnce(&Manager),
     ) -> Self {
+        let site = Site::new().await;
+        let config = site.kubeconfig.config().await;
+        site.run(identity, flags, config, start).await
+    }
+
+    /// As [`Operator::with_flags`], with a proxy between the operator and the API server. The client of
+    /// the test does not go through it.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use opctl_runtime::testing::{Fault, Operator, Rule};
+    /// use opctl_runtime::{Identity, Manager};
+    ///
+    /// # const IDENTITY: Identity = Identity::new("test", "1.0.0");
+    /// # fn start_controllers(_: &Manager) {}
+    /// # async fn test() {
+    /// let (operator, proxy) =
+    ///     Operator::through_proxy(IDENTITY, &[], |manager, _| start_controllers(manager)).await;
+    /// let outage = proxy.inject(Rule::new(Fault::Disconnect));
+    /// // Change something, and see that it is not reconciled.
+    /// drop(outage);
+    /// // See that it is reconciled now.
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// `OPCTL_CLUSTER` is not set; a manifest or a flag is invalid.
+    pub async fn through_proxy(
+        identity: Identity,
+        flags: &[&str],
+        start: impl FnOnce(&Manager, &FaultProxy),
+    ) -> (Self, FaultProxy) {
+        let site = Site::new().await;
+        let proxy = FaultProxy::start(site.kubeconfig.config().await);
+        let start = |manager: &Manager| start(manager, &proxy);
+        let operator = site.run(identity, flags, proxy.config(), start).await;
+        (operator, proxy)
+    }
+}
+
+/// Where an operator runs.
+struct Site {
+    admin: Client,
+    namespace: String,
+    kubeconfig: KubeconfigFile,
+}
+
+impl Site {
+    async fn new() -> Self {
         let admin = client().await;
         install_crds(&admin, "config/crd/bases").await;
         install_crds(&admin, "tests/crds").await;
         let namespace = create_namespace(&admin).await;
         let kubeconfig = service_account::create(&admin, &namespace).await;
+        Self {
+            admin,
+            namespace,
+            kubeconfig,
+        }
+    }
 
+    async fn run(
+        self,
+        identity: Identity,
+        flags: &[&str],
+        config: Config,
+        start: impl FnOnce(&Manager),
+    ) -> Operator {
         let metrics = free_address();
-        let options = options(&namespace, &metrics, flags);
-        let config = kubeconfig.config().await;
-        let manager = Manager::for_config(identity, config.clone(), options)
-            .expect("the kubeconfig should be valid");
+        let options = options(&self.namespace, &metrics, flags);
+        let manager =
+            Manager::for_config(identity, config, options).expect("the kubeconfig should be valid");
         start(&manager);
         let control = manager.control().expect("a thread should start");
         // Like the controllers, it goes with the runtime of the test.
@@ -90,13 +151,13 @@ impl Operator {
             let _control = control;
             pending::<()>().await;
         });
-        scrape(&metrics, config).await;
-        Self {
-            client: admin,
-            namespace,
-            kubeconfig: kubeconfig.path().to_owned(),
+        scrape(&metrics, self.kubeconfig.config().await).await;
+        Operator {
+            client: self.admin,
+            namespace: self.namespace,
+            kubeconfig: self.kubeconfig.path().to_owned(),
             manager,
-            _kubeconfig: kubeconfig,
+            _kubeconfig: self.kubeconfig,
         }
     }
 }

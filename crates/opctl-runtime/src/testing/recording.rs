@@ -1,7 +1,6 @@
 //! A client without an API server, for unit tests.
 
 mod objects;
-mod request;
 
 use std::convert::Infallible;
 use std::mem;
@@ -15,7 +14,7 @@ use serde_json::Value;
 use tower::service_fn;
 
 use self::objects::Objects;
-pub use self::request::Request;
+use super::Request;
 
 /// A client that sends nothing: it records each request, and answers as an API server without objects
 /// would. What is created through it exists from then on.

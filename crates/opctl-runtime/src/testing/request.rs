@@ -59,6 +59,32 @@ impl Request {
         }
     }
 
+    /// The verb that RBAC has for it, such as `create` or `watch`.
+    pub fn verb(&self) -> &'static str {
+        let has_name = self.name.is_some();
+        match self.method.as_str() {
+            "GET"
+                if self
+                    .parameters()
+                    .any(|it| matches!(it, "watch=true" | "watch=1")) =>
+            {
+                "watch"
+            }
+            "GET" if has_name => "get",
+            "GET" => "list",
+            "POST" => "create",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" if has_name => "delete",
+            "DELETE" => "deletecollection",
+            _ => "",
+        }
+    }
+
+    fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.query.split('&')
+    }
+
     /// The path of the object itself.
     pub(super) fn object_path(&self) -> &str {
         let subresource = self.subresource.as_deref();
