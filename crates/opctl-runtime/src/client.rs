@@ -16,8 +16,8 @@ use tower::service_fn;
 use crate::leader::LeaderState;
 use crate::metrics::Metrics;
 
-/// Without a byte for this long a connection is dead. A watch has a bookmark every minute.
-const READ_TIMEOUT: Duration = Duration::from_secs(150);
+/// Without a byte for this long a connection is dead: that of a watch, which ends by itself before.
+const READ_TIMEOUT: Duration = Duration::from_secs(310);
 
 /// How long it may take to connect, and to send.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -15,10 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use kube::Resource;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
-use kube::runtime::watcher::Event;
 
 pub use index::Index;
-pub(crate) use state::{Change, ControllerId, Origin, Overlay, OwnWrite};
+pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 
 use self::state::{Observer, State};
 use crate::object::{Object, controller_ref};
@@ -110,13 +109,13 @@ impl<K: Object> Store<K> {
         request: impl Future<Output = kube::Result<WithoutManagedFields<K>>>,
         own: Option<OwnWrite<K>>,
     ) -> kube::Result<Arc<K>> {
-        let lists = self.update(|state| state.lists());
-        let _under_way = own.map(|own| UnderWay {
+        let under_way = self.update(|state| UnderWay {
             store: self,
-            write: self.update(|state| state.begin_write(own)),
+            moment: state.begin_request(),
+            write: own.map(|own| state.begin_write(own)),
         });
         let WithoutManagedFields(object) = request.await?;
-        self.update(|state| state.take_answer(&object, lists));
+        self.update(|state| state.take_answer(&object, under_way.moment));
         Ok(Arc::new(object))
     }
 
@@ -162,15 +161,21 @@ impl<K: Object> Store<K> {
     }
 }
 
-/// An own write, until its answer is taken in or its request is dropped.
+/// A request that writes, until its answer is taken in or it is dropped.
 struct UnderWay<'a, K: Object> {
     store: &'a Store<K>,
-    write: u64,
+    moment: u64,
+    write: Option<u64>,
 }
 
 impl<K: Object> Drop for UnderWay<'_, K> {
     fn drop(&mut self) {
-        self.store.update(|state| state.end_write(self.write));
+        self.store.update(|state| {
+            state.end_request();
+            if let Some(write) = self.write {
+                state.end_write(write);
+            }
+        });
     }
 }
 
@@ -184,11 +189,10 @@ impl<K: Object> Clone for Store<K> {
 impl<K: Object<DynamicType: Default>> FromIterator<K> for Store<K> {
     fn from_iter<I: IntoIterator<Item = K>>(objects: I) -> Self {
         let store = Self::empty(K::DynamicType::default());
-        store.take(&None, Event::Init);
-        for object in objects {
-            store.take(&None, Event::InitApply(object));
-        }
-        store.take(&None, Event::InitDone);
+        let objects: Vec<K> = objects.into_iter().collect();
+        let version = objects.iter().filter_map(state::version).max();
+        let version = version.unwrap_or_default().to_string();
+        store.take(&None, Event::Listed { objects, version });
         store
     }
 }
@@ -235,8 +239,7 @@ mod tests {
         assert_eq!(by_first_letter.get(&'a').len(), 1);
         let mut deleted = child("a", &owner("1"));
         deleted.metadata.resource_version = Some("2".to_owned());
-        let deletion = Event::Delete(deleted);
-        store.take(&None, deletion);
+        store.take(&None, Event::Deleted(deleted));
         assert!(by_first_letter.get(&'a').is_empty());
     }
 }

@@ -8,7 +8,6 @@ use std::marker::PhantomData;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::core::DynamicResourceScope;
-use kube::runtime::watcher::Event;
 use serde::de::value::CowStrDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
@@ -64,17 +63,6 @@ impl<K: Resource> Resource for WithoutManagedFields<K> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         self.0.meta_mut()
-    }
-}
-
-/// The watch event with the objects themselves.
-pub(crate) fn unwrapped<K>(event: Event<WithoutManagedFields<K>>) -> Event<K> {
-    match event {
-        Event::Apply(WithoutManagedFields(object)) => Event::Apply(object),
-        Event::Delete(WithoutManagedFields(object)) => Event::Delete(object),
-        Event::Init => Event::Init,
-        Event::InitApply(WithoutManagedFields(object)) => Event::InitApply(object),
-        Event::InitDone => Event::InitDone,
     }
 }
 

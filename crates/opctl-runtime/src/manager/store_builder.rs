@@ -45,7 +45,8 @@ impl<K: Object> StoreBuilder<K> {
         }
     }
 
-    /// Selects by labels and fields.
+    /// Selects by labels and fields. Of the rest, `timeout`, `bookmarks`, and the list semantic of the first
+    /// list count; how and by which pages it lists is up to the store.
     pub fn config(mut self, config: watcher::Config) -> Self {
         self.config = config;
         self

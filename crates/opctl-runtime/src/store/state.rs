@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::Event as WriterEvent;
 
 use crate::object::{Object, reference};
 
@@ -73,6 +73,20 @@ impl<K> Notification<K> {
 /// Puts what is not written yet into an object.
 pub(crate) type Overlay<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
+/// What one watch of a store reports.
+pub(crate) enum Event<K> {
+    /// It asks for a list of all objects.
+    ListBegins,
+    /// All objects as of this resource version.
+    Listed { objects: Vec<K>, version: String },
+    /// An object was created or changed.
+    Applied(K),
+    /// An object was deleted.
+    Deleted(K),
+    /// There is no other change up to this resource version.
+    Bookmark { version: String },
+}
+
 pub(super) struct State<K: Object> {
     dyntype: K::DynamicType,
     writer: Writer<K>,
@@ -83,21 +97,32 @@ pub(super) struct State<K: Object> {
     writes: u64,
     /// The watches by their namespaces; `None` is all namespaces.
     watches: HashMap<Option<String>, Progress<K>>,
-    lists: u64,
+    requests: Requests<K>,
 }
 
 /// How far a watch has come.
 struct Progress<K> {
-    /// What a new list has brought so far.
-    listing: Vec<K>,
-    /// The watch has reported every change up to this resource version.
-    seen: u64,
+    /// The watch has reported every change up to this resource version. `None` before the first list,
+    /// and where versions are opaque.
+    seen: Option<u64>,
+    /// The answers to own writes since a list was asked for that has yet to come.
+    answers: Option<Vec<K>>,
+}
+
+/// The requests under way that write objects, and what the watch has reported meanwhile about objects
+/// with opaque versions: it knows their order, which the versions do not tell.
+struct Requests<K: Object> {
+    under_way: usize,
+    /// Counts reports.
+    moment: u64,
+    reported: HashMap<ObjectRef<K>, u64>,
+    listed: u64,
 }
 
 impl<K: Object> State<K> {
     pub fn new(mut writer: Writer<K>, dyntype: K::DynamicType) -> Self {
         // The store is replaced piece by piece: it need not wait for a list of its own.
-        writer.apply_watcher_event(&Event::InitDone);
+        writer.apply_watcher_event(&WriterEvent::InitDone);
         Self {
             dyntype,
             writer,
@@ -107,7 +132,12 @@ impl<K: Object> State<K> {
             own_writes: HashMap::new(),
             writes: 0,
             watches: HashMap::new(),
-            lists: 0,
+            requests: Requests {
+                under_way: 0,
+                moment: 0,
+                reported: HashMap::new(),
+                listed: 0,
+            },
         }
     }
 
@@ -128,9 +158,18 @@ impl<K: Object> State<K> {
         mem::take(&mut self.notifications)
     }
 
-    /// How often a watch has started with a new list.
-    pub fn lists(&self) -> u64 {
-        self.lists
+    /// A request that writes an object is sent. Returns the moment, for [`State::take_answer`].
+    pub fn begin_request(&mut self) -> u64 {
+        self.requests.under_way += 1;
+        self.requests.moment
+    }
+
+    /// The request is over.
+    pub fn end_request(&mut self) {
+        self.requests.under_way -= 1;
+        if self.requests.under_way == 0 {
+            self.requests.reported.clear();
+        }
     }
 
     /// From now on the result of the write is recognized. Returns what ends that.
@@ -152,16 +191,47 @@ impl<K: Object> State<K> {
         own.map(|write| write.controller)
     }
 
-    /// Takes in the answer to a write that was sent when there had been so many `lists`. Where the
-    /// watch has reported later changes meanwhile, the object may be gone again: the watch is right.
-    pub fn take_answer(&mut self, object: &K, lists: u64) {
+    /// Takes in the answer to a write that was sent at `moment`. Where the watch has reported later
+    /// changes meanwhile, the object may be gone again: the watch is right.
+    pub fn take_answer(&mut self, object: &K, moment: u64) {
         let namespace = &object.meta().namespace;
-        let watch = self.watches.get(namespace);
-        let watch = watch.or_else(|| self.watches.get(&None));
-        if self.lists == lists && watch.is_some_and(|watch| version(object) > Some(watch.seen)) {
-            let quiet = self.quiet(object);
-            self.put(object.clone(), Origin::Write { quiet });
+        let namespace = if self.watches.contains_key(namespace) {
+            namespace
+        } else {
+            &None
+        };
+        let Some(watch) = self.watches.get_mut(namespace) else {
+            return;
+        };
+        if let Some(answers) = &mut watch.answers {
+            answers.push(object.clone());
         }
+        let is_new = match (version(object), watch.seen) {
+            (Some(version), Some(seen)) => version > seen,
+            (Some(_), None) => false,
+            (None, _) => self.is_unreported(object, moment),
+        };
+        if is_new {
+            self.put_answer(object.clone());
+        }
+    }
+
+    fn put_answer(&mut self, object: K) {
+        if self
+            .known(&object)
+            .is_some_and(|known| version(&*known) > version(&object))
+        {
+            return; // the answer to a later write was faster
+        }
+        let quiet = self.quiet(&object);
+        self.put(object, Origin::Write { quiet });
+    }
+
+    /// Whether the watch has said nothing about the object since that moment.
+    fn is_unreported(&self, object: &K, moment: u64) -> bool {
+        let key = reference(object, &self.dyntype);
+        let reported = self.requests.reported.get(&key);
+        self.requests.listed <= moment && reported.is_none_or(|reported| *reported <= moment)
     }
 
     /// Takes in what the watch of `namespace` reports.
@@ -170,24 +240,25 @@ impl<K: Object> State<K> {
             .watches
             .entry(namespace.clone())
             .or_insert_with(|| Progress {
-                listing: Vec::new(),
-                seen: 0,
+                seen: None,
+                answers: None,
             });
-        let seen = match &event {
-            Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => {
-                version(object).unwrap_or(0)
-            }
-            Event::Init | Event::InitDone => 0,
-        };
-        watch.seen = watch.seen.max(seen);
         match event {
-            Event::Init => watch.listing.clear(),
-            Event::InitApply(object) => watch.listing.push(object),
-            Event::InitDone => {
-                let listing = mem::take(&mut watch.listing);
-                self.relist(namespace.as_deref(), listing);
+            Event::ListBegins => watch.answers = Some(Vec::new()),
+            Event::Listed {
+                objects,
+                version: listed,
+            } => {
+                let before = mem::replace(&mut watch.seen, listed.parse().ok());
+                let seen = watch.seen;
+                let mut answers = watch.answers.take().unwrap_or_default();
+                answers.retain(|object| seen.is_some() && version(object) > seen);
+                self.relist(namespace.as_deref(), objects, answers, seen < before);
             }
-            Event::Apply(object) => {
+            Event::Bookmark { version } => watch.see(version.parse().ok()),
+            Event::Applied(object) => {
+                watch.see(version(&object));
+                self.note(&object);
                 let known = self.known(&object);
                 if known.is_none_or(|known| is_newer(&object, &known)) {
                     // The watch is often faster than the answer.
@@ -198,13 +269,23 @@ impl<K: Object> State<K> {
                     self.put(object, origin);
                 }
             }
-            Event::Delete(object) => {
+            Event::Deleted(object) => {
+                watch.see(version(&object));
+                self.note(&object);
                 let known = self.known(&object);
-                // An opaque version does not say that the object was recreated: the watch decides.
-                if known.is_none_or(|known| version(&*known) <= version(&object)) {
+                if known.is_none_or(|known| !is_successor(&*known, &object)) {
                     self.remove(object, Origin::Watch);
                 }
             }
+        }
+    }
+
+    /// Remembers that the watch has reported something about an object with an opaque version.
+    fn note(&mut self, object: &K) {
+        if self.requests.under_way > 0 && version(object).is_none() {
+            self.requests.moment += 1;
+            let key = reference(object, &self.dyntype);
+            self.requests.reported.insert(key, self.requests.moment);
         }
     }
 
@@ -226,7 +307,8 @@ impl<K: Object> State<K> {
                 origin: Origin::Write { quiet: None },
             };
             self.indexers.iter().for_each(|indexer| indexer(change));
-            self.writer.apply_watcher_event(&Event::Apply(overlaid));
+            self.writer
+                .apply_watcher_event(&WriterEvent::Apply(overlaid));
         }
     }
 
@@ -238,22 +320,44 @@ impl<K: Object> State<K> {
         }
     }
 
-    /// A new list replaces everything in its namespace; what has vanished has no event of its own.
-    fn relist(&mut self, namespace: Option<&str>, listing: Vec<K>) {
-        self.lists += 1;
-        let is_listed = |object: &Arc<K>| {
-            namespace.is_none() || object.meta().namespace.as_deref() == namespace
-        };
-        let before = self.writer.as_reader().state().into_iter();
-        let mut vanished: HashMap<_, _> = before
-            .filter(is_listed)
-            .map(|object| (reference(&*object, &self.dyntype), object))
+    /// A new list replaces everything in its namespace but for `answers`, which are later; what has
+    /// vanished has no event of its own. A `restored` API server uses versions again: they do not tell
+    /// what has changed.
+    fn relist(
+        &mut self,
+        namespace: Option<&str>,
+        listing: Vec<K>,
+        answers: Vec<K>,
+        restored: bool,
+    ) {
+        self.requests.moment += 1;
+        self.requests.listed = self.requests.moment;
+        let key = |object: &K| reference(object, &self.dyntype);
+        let mut objects: HashMap<_, _> = listing
+            .into_iter()
+            .map(|object| (key(&object), object))
             .collect();
-        for object in listing {
-            vanished.remove(&reference(&object, &self.dyntype));
-            self.put(object, Origin::List);
+        for answer in answers {
+            let key = key(&answer);
+            if objects
+                .get(&key)
+                .is_none_or(|object| version(object) < version(&answer))
+            {
+                objects.insert(key, answer);
+            }
         }
-        for object in vanished.into_values() {
+        let mut vanished = self.writer.as_reader().state();
+        vanished.retain(|object| {
+            let is_listed = namespace.is_none() || object.meta().namespace.as_deref() == namespace;
+            is_listed && !objects.contains_key(&key(object))
+        });
+        for object in objects.into_values() {
+            let (before, after) = self.replace(object);
+            if restored || version_changes(before.as_ref(), after.as_ref()) {
+                self.notify(before, after, Origin::List);
+            }
+        }
+        for object in vanished {
             self.remove((*object).clone(), Origin::List);
         }
     }
@@ -263,27 +367,30 @@ impl<K: Object> State<K> {
         if !self.overlays.is_empty() {
             self.overlays.remove(&reference(&object, &self.dyntype));
         }
-        self.writer.apply_watcher_event(&Event::Delete(object));
-        self.notify(known, None, origin);
+        self.writer
+            .apply_watcher_event(&WriterEvent::Delete(object));
+        if known.is_some() {
+            self.notify(known, None, origin);
+        }
     }
 
-    fn put(&mut self, mut object: K, origin: Origin) {
+    fn put(&mut self, object: K, origin: Origin) {
+        let (before, after) = self.replace(object);
+        if version_changes(before.as_ref(), after.as_ref()) {
+            self.notify(before, after, origin);
+        }
+    }
+
+    /// Returns the object before and after.
+    fn replace(&mut self, mut object: K) -> (Option<Arc<K>>, Option<Arc<K>>) {
         self.overlay(&mut object);
         let before = self.known(&object);
         let key = reference(&object, &self.dyntype);
-        self.writer.apply_watcher_event(&Event::Apply(object));
-        let after = self.writer.as_reader().get(&key);
-        self.notify(before, after, origin);
+        self.writer.apply_watcher_event(&WriterEvent::Apply(object));
+        (before, self.writer.as_reader().get(&key))
     }
 
     fn notify(&mut self, before: Option<Arc<K>>, after: Option<Arc<K>>, origin: Origin) {
-        let version = |object: &Option<Arc<K>>| {
-            let object = object.as_ref();
-            object.map(|object| object.meta().resource_version.clone())
-        };
-        if version(&before) == version(&after) {
-            return;
-        }
         let notification = Notification {
             before,
             after,
@@ -300,6 +407,18 @@ impl<K: Object> State<K> {
     }
 }
 
+impl<K> Progress<K> {
+    fn see(&mut self, version: Option<u64>) {
+        self.seen = self.seen.max(version);
+    }
+}
+
+fn version_changes<K: Resource>(before: Option<&Arc<K>>, after: Option<&Arc<K>>) -> bool {
+    let version =
+        |object: Option<&Arc<K>>| object.map(|object| object.meta().resource_version.clone());
+    version(before) != version(after)
+}
+
 /// Resource versions of one kind are comparable integers (KEP-5504). Some aggregated API servers have
 /// others, of which only a difference says something.
 fn is_newer<K: Resource>(object: &K, known: &K) -> bool {
@@ -309,190 +428,17 @@ fn is_newer<K: Resource>(object: &K, known: &K) -> bool {
     }
 }
 
-fn version<K: Resource>(object: &K) -> Option<u64> {
+/// Whether `known` was created after `deleted` was deleted, with the same name.
+fn is_successor<K: Resource>(known: &K, deleted: &K) -> bool {
+    match (version(known), version(deleted)) {
+        (Some(known), Some(deleted)) => known > deleted,
+        _ => known.meta().uid != deleted.meta().uid,
+    }
+}
+
+pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::ResourceExt;
-    use kube::api::ObjectMeta;
-    use kube::runtime::reflector::store::{Store, store};
-
-    use super::*;
-
-    /// A ConfigMap with the label `owner`.
-    fn object(name: &str, version: u64, owner: &str) -> ConfigMap {
-        ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(name.to_owned()),
-                resource_version: Some(version.to_string()),
-                labels: Some([("owner".to_owned(), owner.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            ..ConfigMap::default()
-        }
-    }
-
-    fn state() -> (Store<ConfigMap>, State<ConfigMap>) {
-        let (store, writer) = store();
-        let mut state = State::new(writer, ());
-        list(&mut state, &[]);
-        (store, state)
-    }
-
-    fn list(state: &mut State<ConfigMap>, objects: &[ConfigMap]) {
-        state.take(&None, Event::Init);
-        for object in objects {
-            state.take(&None, Event::InitApply(object.clone()));
-        }
-        state.take(&None, Event::InitDone);
-    }
-
-    /// The owners before and after each change.
-    fn changes(state: &mut State<ConfigMap>) -> Vec<String> {
-        let owner = |object: &Option<Arc<ConfigMap>>| {
-            let object = object.as_ref();
-            object.map_or_else(String::new, |object| object.labels()["owner"].clone())
-        };
-        let notifications = state.notifications();
-        let lines = notifications
-            .iter()
-            .map(|it| format!("{}>{}", owner(&it.before), owner(&it.after)));
-        let mut lines: Vec<_> = lines.collect();
-        lines.sort();
-        lines
-    }
-
-    #[test]
-    fn every_change_is_reported_once() {
-        let (store, mut state) = state();
-        state.take(&None, Event::Apply(object("a", 1, "x")));
-        state.take(&None, Event::Apply(object("a", 1, "x")));
-        state.take(&None, Event::Apply(object("a", 2, "y")));
-        state.take(&None, Event::Delete(object("a", 3, "y")));
-        assert_eq!(changes(&mut state), [">x", "x>y", "y>"]);
-        assert!(store.is_empty());
-    }
-
-    #[test]
-    fn a_new_list_reports_what_vanished_and_what_changed() {
-        let (store, mut state) = state();
-        let first = [
-            object("gone", 1, "x"),
-            object("same", 2, "y"),
-            object("new", 3, "z"),
-        ];
-        list(&mut state, &first);
-        changes(&mut state);
-        list(&mut state, &[object("same", 2, "y"), object("new", 4, "z")]);
-        assert_eq!(changes(&mut state), ["x>", "z>z"]);
-        assert_eq!(store.len(), 2);
-    }
-
-    #[test]
-    fn a_new_list_of_one_namespace_leaves_the_others_alone() {
-        let (store, mut state) = state();
-        let [left, right] = ["left", "right"].map(|namespace| {
-            let mut object = object("a", 1, namespace);
-            object.metadata.namespace = Some(namespace.to_owned());
-            object
-        });
-        for object in [&left, &right] {
-            state.take(&object.metadata.namespace, Event::Apply(object.clone()));
-        }
-        changes(&mut state);
-        let namespace = Some("left".to_owned());
-        state.take(&namespace, Event::Init);
-        state.take(&namespace, Event::InitDone);
-        assert_eq!(changes(&mut state), ["left>"]);
-        assert_eq!(store.state()[0].metadata, right.metadata);
-    }
-
-    #[test]
-    fn the_watch_adds_nothing_to_the_answer_of_an_own_write() {
-        let (store, mut state) = state();
-        state.take_answer(&object("a", 5, "x"), state.lists());
-        assert_eq!(changes(&mut state), [">x"]);
-        assert_eq!(store.len(), 1);
-        for version in [4, 5] {
-            state.take(&None, Event::Apply(object("a", version, "x")));
-        }
-        assert_eq!(changes(&mut state), [""; 0]);
-    }
-
-    #[test]
-    fn the_result_of_an_own_write_is_recognized_whoever_reports_it_first() {
-        let (_, mut state) = state();
-        let origins = |state: &mut State<ConfigMap>| -> Vec<_> {
-            let notifications = state.notifications().into_iter();
-            notifications.map(|change| change.origin).collect()
-        };
-        let controller = ControllerId(1);
-        let write = state.begin_write(OwnWrite {
-            controller,
-            is_result: Box::new(|object: &ConfigMap| object.labels()["owner"] == "own"),
-        });
-        let own = Origin::Write {
-            quiet: Some(controller),
-        };
-        state.take(&None, Event::Apply(object("a", 5, "other")));
-        state.take(&None, Event::Apply(object("a", 6, "own")));
-        state.take_answer(&object("a", 6, "own"), state.lists());
-        assert_eq!(origins(&mut state), [Origin::Watch, own]);
-        state.take_answer(&object("a", 7, "own"), state.lists());
-        state.take(&None, Event::Apply(object("a", 7, "own")));
-        assert_eq!(origins(&mut state), [own]);
-
-        state.end_write(write);
-        state.take(&None, Event::Apply(object("a", 8, "own")));
-        assert_eq!(origins(&mut state), [Origin::Watch]);
-    }
-
-    #[test]
-    fn a_late_answer_does_not_bring_back_what_is_gone() {
-        let (store, mut state) = state();
-        let lists = state.lists();
-        state.take(&None, Event::Apply(object("a", 5, "x")));
-        state.take(&None, Event::Delete(object("a", 6, "x")));
-        state.take_answer(&object("a", 5, "x"), lists);
-        assert!(store.is_empty());
-
-        list(&mut state, &[]);
-        state.take_answer(&object("a", 7, "x"), lists);
-        assert!(store.is_empty());
-    }
-
-    #[test]
-    fn versions_that_are_no_numbers_count_as_changes_where_they_differ() {
-        let (store, mut state) = state();
-        let opaque = |version: &str| {
-            let mut object = object("a", 0, "x");
-            object.metadata.resource_version = Some(version.to_owned());
-            Event::Apply(object)
-        };
-        for version in ["b", "b", "a"] {
-            state.take(&None, opaque(version));
-        }
-        assert_eq!(changes(&mut state), [">x", "x>x"]);
-        let stored = store.state()[0].metadata.resource_version.clone();
-        assert_eq!(stored.as_deref(), Some("a"));
-    }
-
-    #[test]
-    fn an_overlay_survives_the_watch_until_it_is_removed() {
-        let (store, mut state) = state();
-        state.take(&None, Event::Apply(object("a", 1, "x")));
-        let overlay: Overlay<ConfigMap> = Arc::new(|object| object.immutable = Some(true));
-        state.set_overlay(&object("a", 1, "x"), Some(overlay));
-        assert_eq!(store.state()[0].immutable, Some(true));
-
-        state.take(&None, Event::Apply(object("a", 2, "y")));
-        assert_eq!(store.state()[0].immutable, Some(true));
-        state.set_overlay(&object("a", 2, "y"), None);
-        state.take(&None, Event::Apply(object("a", 3, "z")));
-        assert_eq!(store.state()[0].immutable, None);
-        assert_eq!(changes(&mut state), [">x", "x>y", "y>z"]);
-    }
-}
+mod tests;

@@ -1,25 +1,45 @@
 //! Fills a store for as long as the process lives.
+//!
+//! It is not kube's `watcher`, which keeps to itself the version of a list and the bookmarks: the one
+//! tells what was written after the list was made, the others that a silent watch is alive.
+
+mod delays;
 
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
 use futures::StreamExt;
-use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::api::{ListParams, VersionMatch, WatchEvent, WatchParams};
+use kube::runtime::watcher::{Config, ListSemantic};
+use kube::{Api, Error};
 use tokio::sync::watch;
-use tokio::time::sleep;
-use tracing::warn;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, warn};
 
+use self::delays::Delays;
 use super::Store;
+use super::state::Event;
 use crate::object::Object;
-use crate::without_managed_fields::{WithoutManagedFields, unwrapped};
-
-/// How long a watch waits before it lists again, so that no API server can keep it busy with that.
-const RELIST_DELAY: Duration = Duration::from_millis(250);
+use crate::without_managed_fields::WithoutManagedFields;
 
 /// How many objects one request lists: an answer is in memory several times while it is read.
 const PAGE_SIZE: u32 = 100;
+
+/// How long an API server may take to answer a list or to begin a watch.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a watch lasts at most, in seconds. kube-apiserver ends one by itself after a random time of
+/// at least 30 minutes (`--min-request-timeout`); proxies on the way have less patience.
+const WATCH_DURATION: u32 = 290;
+
+/// How long the API server may take to end a watch that has lasted long enough.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a watch may be silent where the API server sends bookmarks: kube-apiserver does that every
+/// minute (<https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>).
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// A watch that ends earlier has not worked.
+const STEADY: Duration = Duration::from_secs(5);
 
 impl<K: Object> Store<K> {
     /// Fills the store with the objects of one namespace, or of all, without an end. `synced`
@@ -28,124 +48,270 @@ impl<K: Object> Store<K> {
         self,
         namespace: Option<String>,
         api: Api<WithoutManagedFields<K>>,
-        config: watcher::Config,
+        config: Config,
         synced: watch::Sender<bool>,
     ) {
-        let mut events = watcher(api, config.page_size(PAGE_SIZE))
-            .filter(|event| skip_expired(is_expired(event)))
-            .backoff(backoff())
-            .boxed();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => {
-                    let is_listed = matches!(event, Event::InitDone);
-                    self.take(&namespace, unwrapped(event));
-                    if is_listed {
-                        synced.send_replace(true);
-                    }
-                }
-                Err(error) => self.log_error(&error),
+        let mut follower = Follower {
+            store: self,
+            namespace,
+            api,
+            config,
+            synced,
+            version: None,
+            has_bookmarks: false,
+            is_silent: false,
+            delays: Delays::default(),
+        };
+        loop {
+            let followed = match follower.version.clone() {
+                None => follower.list().await,
+                Some(version) => follower.follow(&version).await,
+            };
+            if let Err(interruption) = followed {
+                follower.recover(interruption).await;
             }
         }
     }
+}
 
-    fn log_error(&self, error: &watcher::Error) {
-        let kind = K::kind(self.dyntype());
-        if is_not_found(error) {
-            warn!(%kind, "the API server does not know this kind: install its CRD (`make install` for the CRDs of this project)");
-        } else {
-            warn!(%kind, %error, "watch failed, trying again");
+/// Why a watch does not go on.
+enum Interruption {
+    /// The API server no longer knows what has changed since, as after a restart.
+    Expired,
+    /// Nothing has come for too long.
+    Silent,
+    /// It has ended too early.
+    Short,
+    Failed(Error),
+}
+
+/// How far one watch of a store has come.
+struct Follower<K: Object> {
+    store: Store<K>,
+    namespace: Option<String>,
+    api: Api<WithoutManagedFields<K>>,
+    config: Config,
+    synced: watch::Sender<bool>,
+    /// Where the watch goes on; `None` is a list.
+    version: Option<String>,
+    has_bookmarks: bool,
+    /// Whether nothing has come since a watch was replaced for that.
+    is_silent: bool,
+    delays: Delays,
+}
+
+impl<K: Object> Follower<K> {
+    /// Lists all objects.
+    async fn list(&mut self) -> Result<(), Interruption> {
+        self.report(Event::ListBegins);
+        let listed = match self.pages(Some(PAGE_SIZE)).await {
+            // It takes longer than the API server keeps the pages.
+            Err(Interruption::Expired) => self.pages(None).await,
+            listed => listed,
+        };
+        let (objects, version) = listed?;
+        self.version = Some(version.clone());
+        self.report(Event::Listed { objects, version });
+        self.synced.send_replace(true);
+        Ok(())
+    }
+
+    /// All objects, as of the version that comes with them.
+    async fn pages(&self, limit: Option<u32>) -> Result<(Vec<K>, String), Interruption> {
+        let mut objects = Vec::new();
+        let mut params = ListParams {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            limit,
+            ..ListParams::default()
+        };
+        if self.config.list_semantic == ListSemantic::Any && !*self.synced.borrow() {
+            // A list that is made later must not be older.
+            params.resource_version = Some("0".to_owned());
+            params.version_match = Some(VersionMatch::NotOlderThan);
         }
+        loop {
+            let page = in_time(self.api.list(&params)).await?;
+            objects.extend(page.items.into_iter().map(|WithoutManagedFields(it)| it));
+            let token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                let version = page.metadata.resource_version;
+                let version = version.filter(|version| !version.is_empty());
+                let version = version.ok_or_else(|| failure("a list has no resourceVersion"))?;
+                return Ok((objects, version));
+            }
+            params.continue_token = token;
+            params.resource_version = None;
+            params.version_match = None;
+        }
+    }
+
+    /// Watches what changes after that version, until the watch ends.
+    async fn follow(&mut self, version: &str) -> Result<(), Interruption> {
+        let start = Instant::now();
+        let params = WatchParams {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            timeout: Some(self.duration()),
+            bookmarks: self.config.bookmarks,
+            send_initial_events: false,
+        };
+        let events = in_time(self.api.watch(&params, version)).await;
+        if let Err(Interruption::Failed(Error::Api(status))) = &events
+            && matches!(status.code, 400..429)
+        {
+            self.version = None; // it will not begin there
+        }
+        let mut events = events?.boxed();
+        loop {
+            let event = timeout(self.silence(), events.next()).await;
+            let Some(event) = event.map_err(|_| Interruption::Silent)? else {
+                break;
+            };
+            self.take(event)?;
+            self.is_silent = false;
+            self.delays.reset();
+        }
+        if start.elapsed() < STEADY {
+            return Err(Interruption::Short);
+        }
+        self.delays.reset();
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        event: Result<WatchEvent<WithoutManagedFields<K>>, Error>,
+    ) -> Result<(), Interruption> {
+        match event {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                let WithoutManagedFields(object) = object;
+                self.go_on(object.meta().resource_version.clone())?;
+                self.report(Event::Applied(object));
+            }
+            Ok(WatchEvent::Deleted(WithoutManagedFields(object))) => {
+                self.go_on(object.meta().resource_version.clone())?;
+                self.report(Event::Deleted(object));
+            }
+            Ok(WatchEvent::Bookmark(bookmark)) => {
+                let version = bookmark.metadata.resource_version;
+                let before = self.version.as_ref().and_then(|it| it.parse::<u64>().ok());
+                if version.parse::<u64>().ok() < before {
+                    return Err(Interruption::Expired); // the API server was restored
+                }
+                self.has_bookmarks = true;
+                self.go_on(Some(version.clone()))?;
+                self.report(Event::Bookmark { version });
+            }
+            Ok(WatchEvent::Error(status)) => return Err(Error::Api(status).into()),
+            Err(error) if is_of_one_event(&error) => {
+                warn!(kind = %self.kind(), %error, "cannot read an object, leaving it out");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The watch has come to that version.
+    fn go_on(&mut self, version: Option<String>) -> Result<(), Interruption> {
+        let version = version.filter(|version| !version.is_empty());
+        if version.is_none() {
+            self.version = None;
+            return Err(failure("an event has no resourceVersion"));
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// Decides where to go on, and waits before that.
+    async fn recover(&mut self, interruption: Interruption) {
+        let kind = self.kind();
+        let mut is_refusal = false;
+        match interruption {
+            Interruption::Silent => {
+                if self.has_bookmarks {
+                    warn!(%kind, "a watch is silent, replacing it");
+                }
+                // Either the connection is dead, or the API server has nothing to say about that version.
+                if self.is_silent {
+                    self.version = None;
+                }
+                self.is_silent = self.has_bookmarks;
+                return;
+            }
+            Interruption::Expired => self.version = None,
+            Interruption::Short => debug!(%kind, "a watch has ended early, starting it again"),
+            Interruption::Failed(error) if is_not_found(&error) => {
+                is_refusal = true;
+                warn!(%kind, "the API server does not know this kind: install its CRD (`make install` for the CRDs of this project)");
+            }
+            Interruption::Failed(error) => {
+                is_refusal = matches!(error, Error::Api(_));
+                warn!(%kind, %error, "watch failed, trying again");
+            }
+        }
+        sleep(self.delays.next(is_refusal)).await;
+    }
+
+    /// How long the API server may be silent.
+    fn silence(&self) -> Duration {
+        let duration = Duration::from_secs(self.duration().into()) + END_TIMEOUT;
+        if self.has_bookmarks {
+            duration.min(SILENCE_TIMEOUT)
+        } else {
+            duration
+        }
+    }
+
+    /// How long a watch lasts, in seconds.
+    fn duration(&self) -> u32 {
+        let configured = self.config.timeout.filter(|seconds| *seconds > 0);
+        configured.map_or(WATCH_DURATION, |seconds| seconds.min(WATCH_DURATION))
+    }
+
+    fn kind(&self) -> String {
+        K::kind(self.store.dyntype()).into_owned()
+    }
+
+    fn report(&self, event: Event<K>) {
+        self.store.take(&self.namespace, event);
+    }
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Api(status) if status.code == 410 => Self::Expired,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// The answer, unless it takes too long.
+async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Interruption> {
+    let answer = timeout(ANSWER_TIMEOUT, request).await;
+    Ok(answer.map_err(|_| failure("the API server does not answer"))??)
+}
+
+fn failure(message: &'static str) -> Interruption {
+    Interruption::Failed(Error::Service(message.into()))
+}
+
+/// Whether the watch goes on after that. kube takes an event that is not an object of the kind for a
+/// status, in which nothing is set.
+fn is_of_one_event(error: &Error) -> bool {
+    match error {
+        Error::SerdeError(_) => true,
+        Error::Api(status) => status.code == 0,
+        _ => false,
     }
 }
 
 /// Whether the API server does not have the resource. It answers so to a list, and to a watch that
 /// starts after the CRD was deleted.
-fn is_not_found(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        if status.code == 404
-    )
-}
-
-/// Whether the API server no longer knows what has changed since, as after a restart.
-fn is_expired<K>(event: &watcher::Result<Event<K>>) -> bool {
-    matches!(event, Err(watcher::Error::WatchError(status)) if status.code == 410)
-}
-
-/// Drops an event that says that the watch expired: the watcher lists again, and that is not a
-/// failure to back off from.
-async fn skip_expired(expired: bool) -> bool {
-    if expired {
-        sleep(RELIST_DELAY).await;
-    }
-    !expired
-}
-
-/// kube's own delays grow to a minute: where an API server was away for seconds, its operators
-/// should not be away for longer. The jitter at most doubles a delay.
-fn backoff() -> watcher::ExponentialBackoff {
-    ExponentialBuilder::new()
-        .with_min_delay(Duration::from_millis(800))
-        .with_max_delay(Duration::from_millis(2500))
-        .with_jitter()
-        .without_max_times()
-        .into()
+fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 404)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use axum::http::{Request, Response};
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::Client;
-    use kube::client::Body;
-    use serde_json::json;
-    use tokio::time::timeout;
-    use tower::service_fn;
-
-    use super::*;
-    use crate::object::api;
-
-    /// An API server with a ConfigMap more in each list, that does not know what changes.
-    fn client() -> Client {
-        let lists = AtomicUsize::new(0);
-        let service = service_fn(move |request: Request<Body>| {
-            let watches = request.uri().to_string().contains("watch=true");
-            let answer = if watches {
-                let status = json!({ "status": "Failure", "reason": "Expired", "code": 410 });
-                json!({ "type": "ERROR", "object": status })
-            } else {
-                let count = lists.fetch_add(1, Ordering::Relaxed);
-                let item = |number| {
-                    let name = format!("x-{number}");
-                    json!({ "metadata": { "name": name, "resourceVersion": "1" } })
-                };
-                let items: Vec<_> = (0..count).map(item).collect();
-                json!({ "metadata": { "resourceVersion": "1" }, "items": items })
-            };
-            let answer = Response::new(Body::from(format!("{answer}\n").into_bytes()));
-            async { Ok::<_, Infallible>(answer) }
-        });
-        Client::new(service, "default")
-    }
-
-    #[tokio::test]
-    async fn a_watch_that_expires_lists_again_without_backoff() {
-        let store = Store::<ConfigMap>::empty(());
-        let (synced, _) = watch::channel(false);
-        let config = watcher::Config::default();
-        let watch = store
-            .clone()
-            .watch(None, api(&client(), None, &()), config, synced);
-        assert!(
-            timeout(2 * RELIST_DELAY, watch).await.is_err(),
-            "it never ends"
-        );
-        assert!(!store.list().is_empty());
-    }
-}
+mod tests;

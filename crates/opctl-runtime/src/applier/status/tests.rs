@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::Identity;
 use crate::conditions::{ConditionUpdate, set_conditions};
+use crate::store::Event;
 use crate::testing::{Requests, recording_client_with};
 
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -136,7 +137,22 @@ async fn the_status_of_a_deleted_object_is_dropped() {
     fixture.gather(11, false).await;
     let mut site = (*fixture.site()).clone();
     site.metadata.resource_version = Some("2".to_owned());
-    let deleted = kube::runtime::watcher::Event::Delete(site);
-    fixture.store.take(&None, deleted);
+    fixture.store.take(&None, Event::Deleted(site));
     assert!(fixture.stop().await.is_empty());
+}
+
+#[tokio::test]
+async fn without_a_generation_nothing_tells_that_the_spec_is_the_same() {
+    let mut site = (*fixture().site()).clone();
+    let status = serde_json::to_value(&site.status).unwrap();
+    let is_result = |before: &Site, after: &Site| {
+        let is_status = is_status_of::<Site>(before.metadata.clone(), status.clone());
+        is_status(after)
+    };
+    assert!(!is_result(&site, &site));
+    site.metadata.generation = Some(1);
+    assert!(is_result(&site, &site));
+    let mut changed = site.clone();
+    changed.metadata.generation = Some(2);
+    assert!(!is_result(&site, &changed));
 }
