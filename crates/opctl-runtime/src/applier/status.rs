@@ -264,9 +264,11 @@ where
     }
 }
 
-/// Whether the status is all that may differ: the generation stands for the spec.
+/// Whether the status is all that may differ: the generation stands for the spec. Kinds without one may
+/// have changed.
 fn is_same(before: &ObjectMeta, after: &ObjectMeta) -> bool {
     before.uid == after.uid
+        && before.generation.is_some()
         && before.generation == after.generation
         && before.deletion_timestamp == after.deletion_timestamp
         && before.labels == after.labels
