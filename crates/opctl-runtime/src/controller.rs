@@ -29,7 +29,7 @@ use self::trigger::subscribe;
 use crate::applier::Applier;
 use crate::manager::Manager;
 use crate::object::{Object, controller_of};
-use crate::store::{ControllerId, Store};
+use crate::store::{ControllerId, Store, in_reconcile};
 
 /// How long an object that has changed waits before it is reconciled, by default: changes
 /// come in bursts, and one reconcile is enough for all of them. A deleted owner is known to be gone by
@@ -355,7 +355,7 @@ impl<K: Object> Controller<K> {
                 let reference = reference(&object);
                 queue.take(&reference);
                 let span = span(&name, &*object, &ids.next());
-                let (runner, reconcile) = (&runner, reconcile(object, context));
+                let (runner, reconcile) = (&runner, in_reconcile(|| reconcile(object, context)));
                 let attempt = async move {
                     let action = runner.run(&reference, reconcile).await?;
                     Ok::<_, Failure<E>>(match resync {

@@ -31,6 +31,16 @@ pub enum Error {
         name: String,
     },
 
+    /// An earlier attempt to create an object with a generated name has succeeded, though its answer was
+    /// lost. The store has it now: another reconcile decides whether there should be one more.
+    #[error("{kind} {name} was created, though the answer was lost")]
+    AlreadyCreated {
+        /// The kind of the object.
+        kind: String,
+        /// The name of the object.
+        name: String,
+    },
+
     /// A child is in another namespace than its owner, or cluster-scoped. Kubernetes would delete it:
     /// an owner reference has no namespace. [`apply_unowned`](crate::Applier::apply_unowned) writes it.
     #[error("{kind} {name} is not in the namespace of its owner, so it cannot have that owner")]

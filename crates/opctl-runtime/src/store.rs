@@ -5,6 +5,7 @@
 //! has yet to report it. Without that, two quick reconciles of one object would write the same change
 //! twice.
 
+mod generated;
 mod index;
 mod state;
 mod watch;
@@ -16,6 +17,7 @@ use kube::Resource;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
 
+pub(crate) use generated::{GeneratedName, in_reconcile};
 pub use index::Index;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 

@@ -14,9 +14,9 @@ use serde_json::json;
 
 use super::drift::{self, Change};
 use super::{Applier, find, not_controlled, place};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
-use crate::store::{Overlay, Store};
+use crate::store::{GeneratedName, Overlay, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// What becomes of an object when its owner is deleted.
@@ -53,8 +53,12 @@ impl Applier {
     /// Creates `object`, with `owner` as its controller, unless the owner has it already. It is never
     /// written again: for Jobs, and other objects that cannot be changed.
     ///
+    /// An object with `metadata.generateName` gets a new name at each call. Where the answer to a creation
+    /// is lost, the next call for this owner repeats it, so there are never two.
+    ///
     /// # Errors
-    /// [`Error::NotControlled`] where an object of that name exists that `owner` does not control.
+    /// [`Error::NotControlled`] where an object of that name exists that `owner` does not control, and
+    /// [`Error::AlreadyCreated`] where it turns out that a lost creation has succeeded.
     pub async fn create<K, O>(&self, owner: &O, mut object: K, store: &Store<K>) -> Result<Arc<K>>
     where
         K: Object + Serialize,
@@ -62,6 +66,8 @@ impl Applier {
     {
         let owner_type = O::DynamicType::default();
         place(&mut object, owner, store)?;
+        let generated = store.generate_name(&mut object, &owner.uid().unwrap_or_default());
+        let generated = generated.map_err(|name| already_created(name, store))?;
         match find(&object, store) {
             Some(live)
                 if is_controlled(&*live, owner)
@@ -81,10 +87,22 @@ impl Applier {
             Err(error) if already_exists(&error) => {
                 let found = self.look_up(object, store).await?;
                 let found = found.filter(|found| is_controlled(&**found, owner));
-                return found.ok_or_else(|| not_controlled(object, store));
+                let is_repeated = generated.as_ref().is_some_and(|it| it.is_repeated);
+                settle(generated);
+                return match found {
+                    Some(_) if is_repeated => Err(already_created(object.name_any(), store)),
+                    found => found.ok_or_else(|| not_controlled(object, store)),
+                };
             }
-            created => created?,
+            Err(error) => {
+                if is_refusal(&error) {
+                    settle(generated);
+                }
+                return Err(error.into());
+            }
+            Ok(created) => created,
         };
+        settle(generated);
         let (kind, name) = (K::kind(store.dyntype()), created.name_any());
         self.report_created(owner, &kind, &name).await;
         Ok(created)
@@ -246,6 +264,26 @@ impl Applier {
     }
 }
 
+fn settle<K: Object>(generated: Option<GeneratedName<'_, K>>) {
+    if let Some(generated) = generated {
+        generated.settle();
+    }
+}
+
+fn already_created<K: Object>(name: String, store: &Store<K>) -> Error {
+    let kind = K::kind(store.dyntype()).into_owned();
+    Error::AlreadyCreated { kind, name }
+}
+
 fn already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(answer) if answer.is_already_exists())
 }
+
+/// Whether the API server has not done what it was asked for. After a timeout or an error of its own it
+/// may have, and after 429 in an attempt before, which the client has repeated.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(answer) if matches!(answer.code, 400..500) && !matches!(answer.code, 408 | 429))
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests;

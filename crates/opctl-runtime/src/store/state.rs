@@ -8,6 +8,7 @@ use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event as WriterEvent;
+use tokio::time::Instant;
 
 use crate::object::{Object, reference};
 
@@ -98,6 +99,8 @@ pub(super) struct State<K: Object> {
     /// The watches by their namespaces; `None` is all namespaces.
     watches: HashMap<Option<String>, Progress<K>>,
     requests: Requests<K>,
+    /// Attempts whose outcome was unknown, and when the object was reported nevertheless.
+    attempts: HashMap<ObjectRef<K>, (Attempt, Option<Instant>)>,
 }
 
 /// How far a watch has come.
@@ -107,6 +110,15 @@ struct Progress<K> {
     seen: Option<u64>,
     /// The answers to own writes since a list was asked for that has yet to come.
     answers: Option<Vec<K>>,
+}
+
+/// An attempt to create an object with a generated name.
+#[derive(PartialEq, Eq)]
+pub(super) struct Attempt {
+    /// The uid.
+    pub owner: String,
+    pub namespace: Option<String>,
+    pub prefix: String,
 }
 
 /// The requests under way that write objects, and what the watch has reported meanwhile about objects
@@ -138,6 +150,7 @@ impl<K: Object> State<K> {
                 reported: HashMap::new(),
                 listed: 0,
             },
+            attempts: HashMap::new(),
         }
     }
 
@@ -169,6 +182,38 @@ impl<K: Object> State<K> {
         self.requests.under_way -= 1;
         if self.requests.under_way == 0 {
             self.requests.reported.clear();
+        }
+    }
+
+    /// The outcome of the attempt to create that object is unknown.
+    pub fn remember_attempt(&mut self, object: ObjectRef<K>, attempt: Attempt) {
+        let reader = self.writer.as_reader();
+        let reported = reader.get(&object).map(|_| Instant::now());
+        self.attempts.insert(object, (attempt, reported));
+    }
+
+    /// Forgets an attempt that was made already, and returns the object if its outcome is still unknown.
+    ///
+    /// # Errors
+    /// The name of the object, which was created: as the watch has reported since `begin`.
+    pub fn repeat_attempt(
+        &mut self,
+        attempt: &Attempt,
+        begin: Option<Instant>,
+    ) -> Result<Option<ObjectRef<K>>, String> {
+        loop {
+            let mut attempts = self.attempts.iter();
+            let Some((object, (_, reported))) = attempts.find(|(_, (other, _))| other == attempt)
+            else {
+                return Ok(None);
+            };
+            let (object, reported) = (object.clone(), *reported);
+            self.attempts.remove(&object);
+            match (reported, begin) {
+                (None, _) => return Ok(Some(object)),
+                (Some(reported), Some(begin)) if reported < begin => {}
+                (Some(_), _) => return Err(object.name),
+            }
         }
     }
 
@@ -364,8 +409,10 @@ impl<K: Object> State<K> {
 
     fn remove(&mut self, object: K, origin: Origin) {
         let known = self.known(&object);
-        if !self.overlays.is_empty() {
-            self.overlays.remove(&reference(&object, &self.dyntype));
+        if !self.overlays.is_empty() || !self.attempts.is_empty() {
+            let key = reference(&object, &self.dyntype);
+            self.overlays.remove(&key);
+            self.attempts.remove(&key);
         }
         self.writer
             .apply_watcher_event(&WriterEvent::Delete(object));
@@ -387,6 +434,9 @@ impl<K: Object> State<K> {
         let before = self.known(&object);
         let key = reference(&object, &self.dyntype);
         self.writer.apply_watcher_event(&WriterEvent::Apply(object));
+        if let Some((_, reported)) = self.attempts.get_mut(&key) {
+            reported.get_or_insert_with(Instant::now);
+        }
         (before, self.writer.as_reader().get(&key))
     }
 

@@ -21,6 +21,9 @@ pub enum Fault {
     Disconnect,
     /// Ends the connection once the API server has answered: what the request asked for is done.
     LoseAnswer,
+    /// Answers with this status code once the API server has answered: what the request asked for is
+    /// done. So does a load balancer that has lost patience (504).
+    ReplaceAnswer(u16),
     /// Passes each event of a watch on after a random time in this range. Their order stays.
     DelayEvents(Range<Duration>),
     /// Keeps the events of a watch until the fault ends, and passes them on then.
@@ -39,9 +42,12 @@ impl Fault {
     /// Whether it is done to watches under way, not to requests.
     pub(super) fn is_of_watches(&self) -> bool {
         match self {
-            Self::Status(_) | Self::Delay(_) | Self::Hang | Self::Disconnect | Self::LoseAnswer => {
-                false
-            }
+            Self::Status(_)
+            | Self::Delay(_)
+            | Self::Hang
+            | Self::Disconnect
+            | Self::LoseAnswer
+            | Self::ReplaceAnswer(_) => false,
             Self::DelayEvents(_)
             | Self::HoldEvents
             | Self::DropEvents

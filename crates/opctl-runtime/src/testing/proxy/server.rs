@@ -72,10 +72,13 @@ async fn pass(
     let answer = client.send(upstream).await.map_err(io::Error::other)?;
     let (mut parts, body) = answer.into_parts();
     let body = Body::new(body);
-    if fault == Some(Fault::LoseAnswer) {
+    if matches!(fault, Some(Fault::LoseAnswer | Fault::ReplaceAnswer(_))) {
         // The API server has done it all once its answer is complete.
         let _ = to_bytes(body, usize::MAX).await;
-        return Err(io::Error::other("the answer is lost"));
+        return match fault {
+            Some(Fault::ReplaceAnswer(code)) => status(code),
+            _ => Err(io::Error::other("the answer is lost")),
+        };
     }
     if request.verb() != "watch" || !parts.status.is_success() {
         return Ok(Response::from_parts(parts, body));

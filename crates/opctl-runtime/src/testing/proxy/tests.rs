@@ -119,9 +119,14 @@ async fn a_lost_answer_is_that_of_a_request_that_arrived() {
         assert!(matches!(create(&proxy).await, Err(kube::Error::Service(_))));
         assert_eq!(requests.load(Ordering::Relaxed), arrived);
     }
+    {
+        let _replaced = proxy.inject(Rule::new(Fault::ReplaceAnswer(500)));
+        assert!(matches!(create(&proxy).await, Err(kube::Error::Api(_))));
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
+    }
     let _hang = proxy.inject(Rule::new(Fault::Hang));
     assert!(timeout(LONG, create(&proxy)).await.is_err());
-    assert_eq!(requests.load(Ordering::Relaxed), 1);
+    assert_eq!(requests.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
