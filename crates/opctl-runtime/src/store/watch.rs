@@ -195,8 +195,7 @@ impl<K: Object> Follower<K> {
             }
             Ok(WatchEvent::Bookmark(bookmark)) => {
                 let version = bookmark.metadata.resource_version;
-                let before = self.version.as_ref().and_then(|it| it.parse::<u64>().ok());
-                if version.parse::<u64>().ok() < before {
+                if is_before(&version, self.version.as_deref()) {
                     return Err(Interruption::Expired); // the API server was restored
                 }
                 self.has_bookmarks = true;
@@ -295,6 +294,12 @@ async fn in_time<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T,
 
 fn failure(message: &'static str) -> Interruption {
     Interruption::Failed(Error::Service(message.into()))
+}
+
+fn is_before(version: &str, other: Option<&str>) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    let other = other.and_then(number);
+    number(version).is_some_and(|version| other.is_some_and(|other| version < other))
 }
 
 /// Whether the watch goes on after that. kube takes an event that is not an object of the kind for a
