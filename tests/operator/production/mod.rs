@@ -6,7 +6,6 @@ mod failover;
 mod fleet;
 mod metrics;
 mod outages;
-mod proxy;
 mod refusals;
 mod site;
 mod writes;

@@ -1,18 +1,19 @@
 //! Requests that fail.
 
-use std::process::Command;
+use std::time::Duration;
+
+use opctl_runtime::testing::{Fault, FaultProxy, Injection, Request, Rule};
 
 use super::fleet::{self, Load};
-use super::proxy::{Fate, Proxy};
-use super::site::Site;
+use super::site::{Account, Site};
 use super::writes::writes;
-use crate::background::Background;
-use crate::cluster::free_port;
 use crate::machine::Machine;
-use crate::project::get;
 use crate::wait::{eventually, timed};
 
 const MANY: usize = 200;
+
+/// How long a watch lasts before its connection is dropped.
+const WATCH: Duration = Duration::from_secs(8);
 
 #[test]
 fn every_fourth_request_may_fail() {
@@ -20,23 +21,20 @@ fn every_fourth_request_may_fail() {
     let site = Site::deployed(&machine);
     let cluster = &site.cluster;
 
-    // Speaks TLS, and has the rights of the operator.
     let account = site.account("manager-0");
-    let port = free_port();
-    let mut kubectl = Command::new(&cluster.kubectl);
-    kubectl.env("KUBECONFIG", &account.kubeconfig).args([
-        "proxy",
-        "--accept-hosts=.*",
-        &format!("--port={port}"),
-    ]);
-    let mut upstream =
-        Background::start("kubectl proxy", kubectl, machine.home().join("proxy.log"));
-    eventually("kubectl proxy", || {
-        upstream.assert_runs();
-        get(port, "/readyz")
-    });
-    let proxy = Proxy::start(port);
-    let account = site.behind(account, proxy.port);
+    let proxy = FaultProxy::for_kubeconfig(&account.kubeconfig);
+    let account = Account { kubeconfig: proxy.kubeconfig().to_owned(), ..account };
+    let writes_only = |request: &Request| request.method != "GET";
+    let faults = [
+        Rule::new(Fault::Status(429)).probability(0.05),
+        Rule::new(Fault::Status(500)).probability(0.08),
+        Rule::new(Fault::Status(409)).matching(writes_only).probability(0.1),
+        Rule::new(Fault::ReplaceAnswer(504)).matching(writes_only).probability(0.02),
+        Rule::new(Fault::Disconnect).probability(0.03),
+        Rule::new(Fault::LoseAnswer).probability(0.03),
+        Rule::new(Fault::Cut(WATCH)),
+    ]
+    .map(|rule| proxy.inject(rule));
     let mut manager = site.manager_as(&account, "manager-0", &[]);
 
     timed("creation of all under faults", || {
@@ -55,21 +53,11 @@ fn every_fourth_request_may_fail() {
     assert_eq!(fleet::deployments(cluster), before, "no Deployment was made anew");
     manager.process.assert_runs();
 
-    let fates = proxy.fates();
+    let counts = faults.each_ref().map(Injection::count);
     let retries = manager.metric("workqueue_retries_total");
     let errors = manager.metric("controller_runtime_reconcile_errors_total");
-    eprintln!("{fates:?}, {retries} retries, {errors} errors");
-    for fate in [
-        Fate::Passed,
-        Fate::Failed,
-        Fate::Conflict,
-        Fate::Lost,
-        Fate::Unanswered,
-        Fate::Throttled,
-        Fate::Cut,
-    ] {
-        assert!(fates.contains_key(&fate), "no request was {fate:?}");
-    }
+    eprintln!("{counts:?} faults, {retries} retries, {errors} errors");
+    assert!(counts.iter().all(|count| *count > 0), "each fault should happen: {counts:?}");
     assert!(retries > 0.0 && errors > 0.0);
     assert_eq!(manager.metric("controller_runtime_reconcile_panics_total"), 0.0);
     let log = manager.process.log();

@@ -54,12 +54,6 @@ impl<'a> Site<'a> {
         Account { kubeconfig, credential: credential.expect("a token with an id").to_owned() }
     }
 
-    /// The same account behind a proxy that speaks plain HTTP and knows its token.
-    pub fn behind(&self, account: Account, port: u16) -> Account {
-        let server = json!({ "server": format!("http://127.0.0.1:{port}") });
-        Account { kubeconfig: self.kubeconfig("proxy", &server, &json!({})), ..account }
-    }
-
     fn kubeconfig(&self, name: &str, cluster: &Value, user: &Value) -> PathBuf {
         let kubeconfig = json!({
             "apiVersion": "v1",

@@ -10,9 +10,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::{env, process, thread};
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::fault::{Fault, Rule};
@@ -83,6 +84,33 @@ impl FaultProxy {
         Self::with_seed(upstream, 0)
     }
 
+    /// A proxy for the API server of the current context of a kubeconfig, for tests that are not
+    /// asynchronous.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use std::process::Command;
+    ///
+    /// use opctl_runtime::testing::{FaultProxy, Process};
+    ///
+    /// let proxy = FaultProxy::for_kubeconfig("operator.kubeconfig");
+    /// let mut command = Command::new("target/debug/manager");
+    /// let manager = Process::start(command.env("KUBECONFIG", proxy.kubeconfig()));
+    /// ```
+    ///
+    /// # Panics
+    /// The file is not a kubeconfig, or this machine has no port for the proxy.
+    pub fn for_kubeconfig(path: impl AsRef<Path>) -> Self {
+        let kubeconfig = Kubeconfig::read_from(path).expect("the kubeconfig should be readable");
+        // The caller may be in a runtime already, which cannot wait for another one.
+        let config = thread::spawn(move || {
+            let options = KubeConfigOptions::default();
+            runtime().block_on(Config::from_custom_kubeconfig(kubeconfig, &options))
+        });
+        let config = config.join().expect("a kubeconfig should be read");
+        Self::start(config.expect("the kubeconfig should have a current context"))
+    }
+
     /// As [`FaultProxy::start`], where chance has this seed. The decisions come in the same sequence in
     /// each run; which requests meet them depends on the order of those.
     ///
@@ -100,12 +128,7 @@ impl FaultProxy {
         let address = address.expect("a listener should have an address");
         let injections = Injections::new(seed);
         let stop = CancellationToken::new();
-        let (runtime, served, stopped) = (
-            Builder::new_current_thread().enable_all().build(),
-            injections.clone(),
-            stop.clone(),
-        );
-        let runtime = runtime.expect("a thread should have a runtime");
+        let (runtime, served, stopped) = (runtime(), injections.clone(), stop.clone());
         let client = {
             let _context = runtime.enter();
             Client::try_from(upstream).expect("the configuration should be valid")
@@ -157,6 +180,11 @@ impl Drop for FaultProxy {
         // The test may have deleted it.
         let _ = fs::remove_file(&self.kubeconfig);
     }
+}
+
+fn runtime() -> Runtime {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a thread should have a runtime")
 }
 
 fn write_kubeconfig(address: SocketAddr) -> PathBuf {
