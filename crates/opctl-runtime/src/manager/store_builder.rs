@@ -104,3 +104,49 @@ impl<K: Object> StoreBuilder<K> {
         store
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::http::{Request, Response};
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::{Controller, Identity, Options};
+
+    #[tokio::test]
+    async fn controllers_share_the_objects_of_a_kind() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let listed = Arc::clone(&lists);
+        let service = service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().to_string().contains("watch=true");
+            listed.fetch_add(usize::from(!is_watch), Ordering::Relaxed);
+            async move {
+                if is_watch {
+                    pending::<()>().await;
+                }
+                let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+                let answer = Response::new(Body::from(list.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let client = Client::new(service, "default");
+        let options = Options::from_flags([""; 0]).unwrap();
+        let manager = Manager::new(Identity::new("test", "1.0.0"), client, options);
+        let services = Controller::<Service>::new(&manager);
+        let secrets = Controller::<Secret>::new(&manager);
+        services.owns::<ConfigMap>();
+        secrets.owns::<ConfigMap>();
+        secrets.owns::<Service>();
+        Controller::<ConfigMap>::new(&manager);
+        manager.synced().await;
+        assert_eq!(lists.load(Ordering::Relaxed), 3);
+    }
+}

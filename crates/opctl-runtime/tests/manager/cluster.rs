@@ -15,7 +15,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResourceExt;
 use opctl_runtime::rbac::{rule, subresource_rule};
-use opctl_runtime::testing::{Operator, Process};
+use opctl_runtime::testing::{FaultProxy, Operator, Process};
 use opctl_runtime::{Identity, Manager};
 use serde_json::{Value, json};
 
@@ -27,10 +27,22 @@ const IDENTITY: Identity = Identity::new("runtime-tests", "1.0.0");
 
 /// Starts controllers in a namespace of their own.
 pub async fn operator(start: impl FnOnce(&Manager)) -> Operator {
+    prepare();
+    Operator::start(IDENTITY, start).await
+}
+
+fn prepare() {
     static PROJECT: LazyLock<()> = LazyLock::new(write_project);
     on_a_cluster();
     LazyLock::force(&PROJECT);
-    Operator::start(IDENTITY, start).await
+}
+
+/// Starts controllers in a namespace of their own, behind a proxy.
+pub async fn operator_through_proxy(
+    start: impl FnOnce(&Manager, &FaultProxy),
+) -> (Operator, FaultProxy) {
+    prepare();
+    Operator::through_proxy(IDENTITY, &[], start).await
 }
 
 /// Starts the binary of the example as the operator's service account.

@@ -3,6 +3,7 @@
 mod api;
 mod children;
 mod cluster;
+mod consistency;
 mod controllers;
 mod edits;
 mod family;
