@@ -156,8 +156,9 @@ impl<K: Object> Follower<K> {
             bookmarks: self.config.bookmarks,
             send_initial_events: false,
         };
-        let events = in_time(self.api.watch(&params, version)).await;
-        if let Err(Interruption::Failed(Error::Api(status))) = &events
+        let events = timeout(ANSWER_TIMEOUT, self.api.watch(&params, version)).await;
+        let events = events.map_err(|_| Interruption::Silent)?;
+        if let Err(Error::Api(status)) = &events
             && matches!(status.code, 400..429)
         {
             self.version = None; // it will not begin there

@@ -315,6 +315,18 @@ async fn a_watch_without_signs_of_life_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_begin_is_tried_again() {
+    let mut server = Server::start();
+    server.list("5", &[]).await;
+    let first = server.next().await;
+    let begin = Instant::now();
+    server.watch("5").await;
+    let elapsed = begin.elapsed();
+    assert!(elapsed < Duration::from_secs(90), "{elapsed:?}");
+    drop(first);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_bookmarks_is_not_taken_for_dead() {
     let mut server = Server::start();
     server.list("5", &[]).await;
