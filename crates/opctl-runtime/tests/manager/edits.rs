@@ -20,7 +20,7 @@ use crate::family::{Family, from};
 use crate::random::{Random, Schemas};
 
 /// How many edits of each kind there are, unless `OPCTL_EDITS` says more.
-const EDITS: usize = 60;
+const EDITS: usize = 25;
 
 /// How long the edits of one kind may take.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -109,10 +109,7 @@ where
         K::kind(&()),
         start.elapsed()
     );
-    assert!(
-        done >= edits.min(EDITS) / 4,
-        "{done} edits with {refused} refused"
-    );
+    assert!(done >= 5, "{done} edits with {refused} refused");
 }
 
 /// Changes a field that is neither metadata nor status.
