@@ -8,8 +8,8 @@ mod trigger;
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -28,8 +28,8 @@ use self::runner::{Failure, ReconcileRunner};
 use self::trigger::subscribe;
 use crate::applier::Applier;
 use crate::manager::Manager;
-use crate::object::{Object, controller_of};
-use crate::store::{ControllerId, Store, in_reconcile};
+use crate::object::{Object, controller_of, kind_name};
+use crate::store::{ControllerId, Store, SyncState, in_reconcile};
 
 /// How long an object that has changed waits before it is reconciled, by default: changes
 /// come in bursts, and one reconcile is enough for all of them. A deleted owner is known to be gone by
@@ -40,6 +40,10 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// times, that the API server answers with 429, 503 or 504, and waits as long as the answer says:
 /// meanwhile other objects want the place.
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the stores of a controller may take to be complete, by default: controller-runtime's
+/// `CacheSyncTimeout`.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Reconciles the objects of kind `K`: one at a time each, several at once.
 ///
@@ -84,12 +88,15 @@ pub struct Controller<K: Object> {
     id: ControllerId,
     name: String,
     store: Store<K>,
+    /// What it waits for before it starts.
+    stores: Mutex<Vec<SyncState>>,
     queue: Arc<Queue<K>>,
     requests: BoxStream<'static, ObjectRef<K>>,
     predicate: Option<Box<dyn Predicate<K> + Send + Sync>>,
     concurrency: u16,
     debounce: Duration,
     timeout: Duration,
+    sync_timeout: Duration,
     resync: Option<Duration>,
     rate_limiter: RateLimiter,
 }
@@ -108,16 +115,13 @@ impl<K: Object> Controller<K> {
     pub fn for_store(manager: &Manager, store: Store<K>) -> Self {
         static CONTROLLERS: AtomicU64 = AtomicU64::new(0);
 
-        let kind = K::kind(store.dyntype()).to_lowercase();
-        let name = match K::group(store.dyntype()).as_ref() {
-            "" => kind,
-            group => format!("{kind}.{group}"),
-        };
+        let name = kind_name::<K>(store.dyntype());
         let (queue, requests) = Queue::new();
         Self {
             manager: manager.clone(),
             id: ControllerId(CONTROLLERS.fetch_add(1, Ordering::Relaxed)),
             name,
+            stores: Mutex::new(vec![store.sync_state().clone()]),
             store,
             queue: Arc::new(queue),
             requests: requests.boxed(),
@@ -125,6 +129,7 @@ impl<K: Object> Controller<K> {
             concurrency: manager.options().max_concurrent_reconciles,
             debounce: DEBOUNCE,
             timeout: RECONCILE_TIMEOUT,
+            sync_timeout: SYNC_TIMEOUT,
             resync: None,
             rate_limiter: RateLimiter::default(),
         }
@@ -156,6 +161,15 @@ impl<K: Object> Controller<K> {
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
+        self
+    }
+
+    /// How long the stores that the controller waits for may take to be complete; 2 minutes by
+    /// default. After that the process ends with an error that names the store: the watched kind may
+    /// not be installed, or a permission may be missing.
+    #[must_use]
+    pub fn sync_timeout(mut self, limit: Duration) -> Self {
+        self.sync_timeout = limit;
         self
     }
 
@@ -253,6 +267,13 @@ impl<K: Object> Controller<K> {
         store
     }
 
+    /// Waits for a store before the first reconcile, although its changes make the controller reconcile
+    /// nothing. A controller waits for the stores that it owns, watches or refers to anyway, and for no
+    /// others: a reconciler would take an object for missing that is only not yet known.
+    pub fn reads<C: Object>(&self, store: &Store<C>) {
+        self.stores().push(store.sync_state().clone());
+    }
+
     /// Reconciles the objects that come from `source`, such as the notifications of an external
     /// system.
     #[must_use]
@@ -271,7 +292,7 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Starts to reconcile as soon as all stores are complete and this process leads. An object that
+    /// Starts to reconcile as soon as its stores are complete and this process leads. An object that
     /// fails is reconciled again after a delay that grows.
     pub fn run<C, F, E>(
         self,
@@ -298,10 +319,13 @@ impl<K: Object> Controller<K> {
     {
         let manager = self.manager.clone();
         let name = format!("the controller {}", self.name);
+        let stores = self.stores().clone();
+        manager.require(&stores);
         manager.clone().tasks().spawn(async move {
+            let limit = self.sync_timeout;
             let work = self.work(reconcile, error_policy, Arc::new(context));
             tokio::select! {
-                () = manager.may_reconcile() => manager.health().supervise(name, work).await,
+                () = manager.may_reconcile(&name, &stores, limit) => manager.health().supervise(name, work).await,
                 () = manager.stopping() => {}
             }
         });
@@ -330,6 +354,7 @@ impl<K: Object> Controller<K> {
             timeout,
             resync,
             rate_limiter,
+            ..
         } = self;
         info!("reconciling {name}");
         let metrics = manager.metrics().controller(&name, concurrency);
@@ -403,7 +428,12 @@ impl<K: Object> Controller<K> {
     ) where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
+        self.reads(store);
         subscribe(store, &self.queue, None, predicate, mapper);
+    }
+
+    fn stores(&self) -> MutexGuard<'_, Vec<SyncState>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod control;
 mod store_builder;
+mod sync;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use kube::Client;
 use kube::config::Config;
 use prometheus_client::registry::Registry;
@@ -31,7 +32,7 @@ use crate::leader::LeaderState;
 use crate::metrics::Metrics;
 use crate::object::Object;
 use crate::options::Options;
-use crate::store::Store;
+use crate::store::{Store, SyncState};
 
 /// How long reconciles may take to finish once the process is asked to stop. Kubernetes kills it
 /// after `terminationGracePeriodSeconds`, 30 by default.
@@ -72,13 +73,17 @@ struct Shared {
     tasks: TaskTracker,
     applier: Applier,
     stores: Mutex<Stores>,
+    /// Why the process has to end, if it has to.
+    failure: watch::Sender<Option<String>>,
 }
 
 #[derive(Default)]
 struct Stores {
     /// By the kind and what is selected of it.
     by_selection: HashMap<(TypeId, String), Box<dyn Any + Send>>,
-    synced: Vec<watch::Receiver<bool>>,
+    all: Vec<SyncState>,
+    /// Those that a controller waits for.
+    required: Vec<SyncState>,
 }
 
 impl Manager {
@@ -135,6 +140,7 @@ impl Manager {
             stop,
             tasks,
             stores: Mutex::default(),
+            failure: watch::Sender::default(),
         }))
     }
 
@@ -226,15 +232,19 @@ impl Manager {
         self.spawn_after(async {}, name.into(), task);
     }
 
-    /// Runs a task in the background once this process leads and all stores are complete, until it
-    /// ends or the process is asked to stop. A panic of the task makes /healthz fail.
+    /// Runs a task in the background once this process leads and the stores of its controllers are
+    /// complete, until it ends or the process is asked to stop. A panic of the task makes /healthz fail.
+    /// A task that reads another store waits for it with [`Store::synced`].
     pub fn spawn_on_leader(
         &self,
         name: impl Into<String>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         let manager = self.clone();
-        let leads = async move { manager.may_reconcile().await };
+        let leads = async move {
+            manager.controllers_synced().await;
+            manager.0.leader.acquired().await;
+        };
         self.spawn_after(leads, name.into(), task);
     }
 
@@ -258,30 +268,31 @@ impl Manager {
         });
     }
 
-    /// Waits until every store holds a complete list of its objects.
-    pub async fn synced(&self) {
-        let stores = self.stores().synced.clone();
-        for mut synced in stores {
-            if synced.wait_for(|synced| *synced).await.is_err() {
-                std::future::pending::<()>().await; // its watch panicked, as /healthz reports
-            }
-        }
-    }
-
     /// Serves probes and metrics, takes part in leader election, and runs the controllers until
     /// SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// A server cannot run, or this process no longer leads.
+    /// A server cannot run, this process no longer leads, or the stores of a controller were not
+    /// complete [in time](crate::Controller::sync_timeout).
     pub async fn run(self) -> Result<()> {
         let mut sigterm = signal(SignalKind::terminate())?;
         let mut sigint = signal(SignalKind::interrupt())?;
         let mut control = self.control()?;
-        tokio::select! {
-            _ = sigterm.recv() => info!("stopping on SIGTERM"),
-            _ = sigint.recv() => info!("stopping on SIGINT"),
+        let mut failure = self.0.failure.subscribe();
+        let outcome = tokio::select! {
+            _ = sigterm.recv() => {
+                info!("stopping on SIGTERM");
+                Ok(())
+            }
+            _ = sigint.recv() => {
+                info!("stopping on SIGINT");
+                Ok(())
+            }
+            Ok(failure) = failure.wait_for(Option::is_some) => {
+                Err(anyhow!(failure.clone().unwrap_or_default()))
+            }
             ended = control.ended() => return ended,
-        }
+        };
         // What is under way needs the lease, and what may still write must not release it.
         let finished = tokio::select! {
             finished = self.stop() => finished,
@@ -290,7 +301,7 @@ impl Manager {
         if finished {
             control.release().await?;
         }
-        Ok(())
+        outcome
     }
 
     /// Serves probes and metrics, and takes part in leader election, until the result is dropped.
@@ -314,13 +325,6 @@ impl Manager {
         self.0.stop.clone().cancelled_owned()
     }
 
-    /// Waits until every store is complete, so that no reconciler takes an object for missing that is
-    /// only not yet known, and until this process leads.
-    pub(crate) async fn may_reconcile(&self) {
-        self.synced().await;
-        self.0.leader.acquired().await;
-    }
-
     /// The tasks that have ended or stalled, unless they are about to end anyway.
     pub(crate) fn failing_checks(&self) -> Vec<String> {
         if self.0.stop.is_cancelled() {
@@ -328,15 +332,6 @@ impl Manager {
         } else {
             self.0.health.failing_checks()
         }
-    }
-
-    /// Why the process is not ready, as /readyz reports it; nothing if it is.
-    pub fn failing_readiness_checks(&self) -> Vec<String> {
-        let mut failing = self.0.health.failing_readiness_checks();
-        if !self.stores().synced.iter().all(|synced| *synced.borrow()) {
-            failing.insert(0, "stores are not synced".to_owned());
-        }
-        failing
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -393,23 +388,15 @@ mod tests {
         let manager = manager();
         manager.store::<ConfigMap>();
         manager.store::<ConfigMap>();
-        assert_eq!(manager.stores().synced.len(), 1);
+        let watches = || -> usize {
+            let stores = &manager.stores().all;
+            stores.iter().map(|store| store.pending().len()).sum()
+        };
+        assert_eq!(watches(), 1);
         manager.store::<Secret>();
         let config = watcher::Config::default().labels("a=b");
         manager.watch::<ConfigMap>().config(config).start();
         manager.watch::<ConfigMap>().namespaces(["x", "y"]).start();
-        assert_eq!(manager.stores().synced.len(), 5);
-    }
-
-    #[tokio::test]
-    async fn a_manager_is_ready_once_its_stores_are_complete() {
-        let manager = manager();
-        manager.store::<ConfigMap>();
-        assert_eq!(
-            manager.failing_readiness_checks(),
-            ["stores are not synced"]
-        );
-        manager.synced().await;
-        assert!(manager.failing_readiness_checks().is_empty());
+        assert_eq!(watches(), 5);
     }
 }

@@ -60,6 +60,14 @@ struct Build {
     version: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Watch {
+    kind: String,
+    /// Empty for all namespaces. Prometheus itself sets a label `namespace`.
+    watch_namespace: String,
+    selector: String,
+}
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// What the process counts.
@@ -80,6 +88,7 @@ pub(crate) struct Metrics {
     waited: Histograms<Queue>,
     requests: Family<Request, Counter>,
     leader: Family<Lease, Gauge>,
+    synced: Family<Watch, Gauge>,
 }
 
 /// What one controller counts.
@@ -115,6 +124,7 @@ impl Metrics {
             waited: Family::new_with_constructor(new),
             requests: Family::default(),
             leader: Family::default(),
+            synced: Family::default(),
             registry: Mutex::default(),
             identity,
         };
@@ -174,6 +184,8 @@ impl Metrics {
             help,
             families.leader.clone(),
         );
+        let help = "Whether the store holds a complete list of the objects";
+        registry.register("store_synced", help, families.synced.clone());
         let build: Family<Build, Gauge> = Family::default();
         let (name, version) = (identity.name(), identity.version());
         build.get_or_create(&Build { name, version }).set(1);
@@ -244,6 +256,16 @@ impl Metrics {
             host: host.to_owned(),
         };
         self.requests.get_or_create(&request).inc();
+    }
+
+    /// Whether a store has a complete list of the selected objects in that namespace.
+    pub fn store_synced(&self, kind: String, namespace: Option<&str>, selector: String) -> Gauge {
+        let watch = Watch {
+            kind,
+            watch_namespace: namespace.unwrap_or_default().to_owned(),
+            selector,
+        };
+        self.synced.get_or_create_owned(&watch)
     }
 
     pub fn set_leader(&self, leads: bool) {

@@ -79,6 +79,15 @@ pub(crate) fn reference<K: Object>(object: &K, dyntype: &K::DynamicType) -> Obje
     reference
 }
 
+/// What the kind is called in logs and metrics: `<kind>.<group>`, as in `deployment.apps`.
+pub(crate) fn kind_name<K: Object>(dyntype: &K::DynamicType) -> String {
+    let kind = K::kind(dyntype).to_lowercase();
+    match K::group(dyntype).as_ref() {
+        "" => kind,
+        group => format!("{kind}.{group}"),
+    }
+}
+
 /// The owner reference of the object's controller.
 pub(crate) fn controller_ref(object: &impl Resource) -> Option<&OwnerReference> {
     let mut owners = object.meta().owner_references.iter().flatten();

@@ -8,6 +8,7 @@
 mod generated;
 mod index;
 mod state;
+mod sync;
 mod watch;
 
 use std::hash::Hash;
@@ -20,6 +21,7 @@ use kube::runtime::reflector::{self, ObjectRef};
 pub(crate) use generated::{GeneratedName, in_reconcile};
 pub use index::Index;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
+pub(crate) use sync::SyncState;
 
 use self::state::{Observer, State};
 use crate::object::{Object, controller_ref};
@@ -51,6 +53,7 @@ struct Shared<K: Object> {
     dyntype: K::DynamicType,
     reader: reflector::Store<K>,
     state: Mutex<State<K>>,
+    sync: SyncState,
     handlers: RwLock<Vec<Arc<Observer<K>>>>,
     by_owner: OnceLock<Index<K, String>>,
 }
@@ -62,9 +65,16 @@ impl<K: Object> Store<K> {
             reader: writer.as_reader(),
             state: Mutex::new(State::new(writer, dyntype.clone())),
             dyntype,
+            sync: SyncState::default(),
             handlers: RwLock::default(),
             by_owner: OnceLock::new(),
         }))
+    }
+
+    /// Waits until the store holds a complete list of its objects. Before a controller starts, it waits
+    /// for the stores that it has to do with: this is for tasks of your own.
+    pub async fn synced(&self) {
+        self.0.sync.synced().await;
     }
 
     /// The object of that name; a cluster-scoped object has no namespace.
@@ -130,6 +140,10 @@ impl<K: Object> Store<K> {
 
     pub(crate) fn set_overlay(&self, object: &K, overlay: Option<Overlay<K>>) {
         self.update(|state| state.set_overlay(object, overlay));
+    }
+
+    pub(crate) fn sync_state(&self) -> &SyncState {
+        &self.0.sync
     }
 
     pub(crate) fn dyntype(&self) -> &K::DynamicType {

@@ -98,7 +98,13 @@ async fn elect(manager: &Manager, client: Client, release: CancellationToken) ->
         manager.0.leader.clone(),
         Arc::clone(manager.metrics()),
     )?;
+    let election = async {
+        tokio::select! {
+            () = manager.controllers_synced() => elector.run(release).await,
+            () = release.cancelled() => Ok(()),
+        }
+    };
     let name = "the leader election".to_owned();
-    let election = manager.health().supervise(name, elector.run(release));
+    let election = manager.health().supervise(name, election);
     election.await.context("stopped leading")
 }

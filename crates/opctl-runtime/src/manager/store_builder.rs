@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kube::runtime::watcher;
-use tokio::sync::watch;
 
 use super::Manager;
-use crate::object::{Object, Scope, api};
+use crate::object::{Object, Scope, api, kind_name};
 use crate::store::Store;
 
 /// Selects the objects of a [`Store`].
@@ -90,16 +89,29 @@ impl<K: Object> StoreBuilder<K> {
             return store.clone();
         }
         let store = Store::empty(dyntype);
+        let selectors = [&config.label_selector, &config.field_selector];
+        let selectors: Vec<_> = selectors
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         for namespace in namespaces {
-            let (synced, is_synced) = watch::channel(false);
-            stores.synced.push(is_synced);
             let place = namespace.as_deref().unwrap_or("all namespaces");
             let name = format!("the watch of {} in {place}", K::kind(store.dyntype()));
             let api = api(&manager.0.client, namespace.as_deref(), store.dyntype());
-            let watch = store.clone().watch(namespace, api, config.clone(), synced);
+            let gauge = manager.metrics().store_synced(
+                kind_name::<K>(store.dyntype()),
+                namespace.as_deref(),
+                selectors.join(","),
+            );
+            let first_list = store.sync_state().add(name.clone(), gauge);
+            let watch = store
+                .clone()
+                .watch(namespace, api, config.clone(), first_list);
             let health = Arc::clone(&manager.0.health);
             tokio::spawn(async move { health.supervise(name, watch).await });
         }
+        stores.all.push(store.sync_state().clone());
         stores.by_selection.insert(key, Box::new(store.clone()));
         store
     }

@@ -11,13 +11,13 @@ use futures::StreamExt;
 use kube::api::{ListParams, VersionMatch, WatchEvent, WatchParams};
 use kube::runtime::watcher::{Config, ListSemantic};
 use kube::{Api, Error};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use self::delays::Delays;
 use super::Store;
 use super::state::Event;
+use super::sync::FirstList;
 use crate::object::Object;
 use crate::without_managed_fields::WithoutManagedFields;
 
@@ -42,21 +42,21 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(150);
 const STEADY: Duration = Duration::from_secs(5);
 
 impl<K: Object> Store<K> {
-    /// Fills the store with the objects of one namespace, or of all, without an end. `synced`
-    /// becomes true with the first complete list.
+    /// Fills the store with the objects of one namespace, or of all, without an end, and
+    /// reports its first complete list.
     pub(crate) async fn watch(
         self,
         namespace: Option<String>,
         api: Api<WithoutManagedFields<K>>,
         config: Config,
-        synced: watch::Sender<bool>,
+        first_list: FirstList,
     ) {
         let mut follower = Follower {
             store: self,
             namespace,
             api,
             config,
-            synced,
+            first_list,
             version: None,
             has_bookmarks: false,
             is_silent: false,
@@ -91,7 +91,7 @@ struct Follower<K: Object> {
     namespace: Option<String>,
     api: Api<WithoutManagedFields<K>>,
     config: Config,
-    synced: watch::Sender<bool>,
+    first_list: FirstList,
     /// Where the watch goes on; `None` is a list.
     version: Option<String>,
     has_bookmarks: bool,
@@ -112,7 +112,7 @@ impl<K: Object> Follower<K> {
         let (objects, version) = listed?;
         self.version = Some(version.clone());
         self.report(Event::Listed { objects, version });
-        self.synced.send_replace(true);
+        self.first_list.complete();
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl<K: Object> Follower<K> {
             limit,
             ..ListParams::default()
         };
-        if self.config.list_semantic == ListSemantic::Any && !*self.synced.borrow() {
+        if self.config.list_semantic == ListSemantic::Any && !self.first_list.is_complete() {
             // A list that is made later must not be older.
             params.resource_version = Some("0".to_owned());
             params.version_match = Some(VersionMatch::NotOlderThan);
@@ -243,10 +243,12 @@ impl<K: Object> Follower<K> {
             Interruption::Short => debug!(%kind, "a watch has ended early, starting it again"),
             Interruption::Failed(error) if is_not_found(&error) => {
                 is_refusal = true;
+                self.first_list.failed(&error);
                 warn!(%kind, "the API server does not know this kind: install its CRD (`make install` for the CRDs of this project)");
             }
             Interruption::Failed(error) => {
                 is_refusal = matches!(error, Error::Api(_));
+                self.first_list.failed(&error);
                 warn!(%kind, %error, "watch failed, trying again");
             }
         }

@@ -39,3 +39,9 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
 }
+
+/// A kind whose CRD is not installed.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug)]
+#[kube(group = "runtime.example.com", version = "v1", kind = "Missing")]
+#[kube(namespaced)]
+pub struct MissingSpec {}

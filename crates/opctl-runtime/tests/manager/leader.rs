@@ -69,6 +69,24 @@ async fn a_task_of_the_leader_runs_in_no_standby() {
 }
 
 #[tokio::test]
+async fn a_manager_whose_stores_are_not_complete_leaves_the_lease_to_others() {
+    let operator = operator(|_| {}).await;
+    let marks: Api<ConfigMap> = Api::namespaced(operator.client.clone(), &operator.namespace);
+    let probes = free_address();
+    let mut broken = program::start_with_missing_kind(&operator, "broken", &probes);
+    eventually("its probes", async || probe(&probes, "/healthz").await).await;
+    sleep(LEASE_DURATION).await;
+    assert_eq!(holder(&operator, program::NAME).await, None);
+    assert_ne!(probe(&probes, "/readyz").await, Some(200));
+
+    let _healthy = program::start(&operator, "healthy", "0");
+    eventually("a leader", async || marks.get("led-healthy").await.ok()).await;
+    assert!(broken.is_running(), "it has not waited for its stores");
+    let ended = async || (!broken.is_running()).then_some(());
+    eventually("the end of what cannot start", ended).await;
+}
+
+#[tokio::test]
 async fn a_reconcile_that_blocks_its_thread_stops_neither_leases_nor_probes() {
     let operator = operator(|_| {}).await;
     let probes = free_address();

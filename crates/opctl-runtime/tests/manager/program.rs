@@ -1,5 +1,6 @@
 //! An operator for tests that need a process: this test binary, executed once more.
 
+use std::convert::Infallible;
 use std::env;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use opctl_runtime::testing::{Operator, Process};
 use opctl_runtime::{Controller, Identity, Manager, Options};
 use serde_json::json;
 
+use crate::api::Missing;
 use crate::support::executable;
 
 /// The name of the operator, and so of its lease.
@@ -30,8 +32,23 @@ const BLOCK_DURATION: Duration = Duration::from_secs(8);
 const FLAGS: &str = "PROGRAM_FLAGS";
 const INSTANCE: &str = "PROGRAM_INSTANCE";
 
+/// How long it waits for the objects of a kind that is not installed.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What makes it run a controller of a kind that is not installed.
+const MISSING: &str = "PROGRAM_MISSING";
+
 /// Starts it as the operator's service account.
 pub fn start(operator: &Operator, instance: &str, probes: &str) -> Process {
+    Process::start(&mut command(operator, instance, probes))
+}
+
+/// As [`start`], with a controller whose store never has a complete list.
+pub fn start_with_missing_kind(operator: &Operator, instance: &str, probes: &str) -> Process {
+    Process::start(command(operator, instance, probes).env(MISSING, ""))
+}
+
+fn command(operator: &Operator, instance: &str, probes: &str) -> Command {
     let namespace = &operator.namespace;
     let flags = format!(
         "--namespaces={namespace} --health-probe-bind-address={probes} --metrics-bind-address=0 \
@@ -46,7 +63,7 @@ pub fn start(operator: &Operator, instance: &str, probes: &str) -> Process {
         .stdout(Stdio::null());
     command.env("KUBECONFIG", &operator.kubeconfig);
     command.env(FLAGS, flags).env(INSTANCE, instance);
-    Process::start(&mut command)
+    command
 }
 
 #[tokio::test]
@@ -61,6 +78,11 @@ async fn program() {
     let manager = Manager::connect(Identity::new(NAME, "1.0.0"), options).await;
     let manager = manager.expect("KUBECONFIG should name a kubeconfig");
     Controller::<ConfigMap>::new(&manager).run(block, manager.client());
+    if env::var_os(MISSING).is_some() {
+        let ignore = async |_, _| Ok::<_, Infallible>(Action::await_change());
+        let controller = Controller::<Missing>::new(&manager);
+        controller.sync_timeout(SYNC_TIMEOUT).run(ignore, ());
+    }
 
     let marks = Api::<ConfigMap>::namespaced(manager.client(), &namespace);
     manager.spawn_on_leader("the mark of the leader", async move {

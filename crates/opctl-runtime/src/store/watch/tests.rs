@@ -10,8 +10,9 @@ use futures::{FutureExt, SinkExt, channel};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt, client};
+use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tower::service_fn;
@@ -74,10 +75,11 @@ impl Server {
         });
         let store = Store::empty(());
         let api = api(&Client::new(service, "default"), None, &());
-        let (synced, _) = watch::channel(false);
+        let name = "the watch".to_owned();
+        let first_list = store.sync_state().add(name, Gauge::default());
         let watch = store
             .clone()
-            .watch(None, api, watcher::Config::default(), synced);
+            .watch(None, api, watcher::Config::default(), first_list);
         Self {
             requests,
             store,
