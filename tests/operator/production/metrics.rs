@@ -9,8 +9,8 @@ use crate::machine::Machine;
 use crate::memcached::{memcached, settled};
 
 /// What the names of the runtime's metrics start with.
-const PREFIXES: [&str; 4] =
-    ["controller_runtime_", "leader_election_", "rest_client_", "workqueue_"];
+const PREFIXES: [&str; 5] =
+    ["controller_runtime_", "leader_election_", "rest_client_", "store_", "workqueue_"];
 
 #[test]
 fn a_scrape_has_every_metric_that_alerts_and_dashboard_ask_for() {
