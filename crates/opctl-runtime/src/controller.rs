@@ -7,6 +7,7 @@ mod trigger;
 
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
+use std::future::ready;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,7 @@ use self::runner::{Failure, ReconcileRunner};
 use self::trigger::subscribe;
 use crate::applier::Applier;
 use crate::manager::Manager;
-use crate::object::{Object, controller_of, kind_name};
+use crate::object::{Object, controller_of, kind_name, reference};
 use crate::store::{ControllerId, Store, SyncState, in_reconcile};
 
 /// How long an object that has changed waits before it is reconciled, by default: changes
@@ -151,6 +152,7 @@ impl<K: Object> Controller<K> {
     }
 
     /// How long a changed object waits for further changes before it is reconciled; 100 ms by default.
+    /// It is added to the delays of retries, too.
     #[must_use]
     pub fn debounce(mut self, delay: Duration) -> Self {
         self.debounce = delay;
@@ -181,7 +183,8 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// How long an object waits that fails again and again.
+    /// How long an object waits that fails again and again; 5 ms at first and 5 minutes at last by
+    /// default.
     #[must_use]
     pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
         self.rate_limiter = limiter;
@@ -359,16 +362,14 @@ impl<K: Object> Controller<K> {
         info!("reconciling {name}");
         let metrics = manager.metrics().controller(&name, concurrency);
         let dyntype = store.dyntype().clone();
-        let reference = |object: &K| ObjectRef::from_obj_with(object, dyntype.clone());
-
         // First open, then list: what changes in between is reconciled twice rather than never.
         queue.open(metrics.clone());
         subscribe(&store, &queue, Some(id), predicate, {
             let dyntype = dyntype.clone();
-            move |object| Some(ObjectRef::from_obj_with(object, dyntype.clone()))
+            move |object| Some(reference(object, &dyntype))
         });
         for object in store.list() {
-            queue.add(reference(&object));
+            queue.add(reference(&*object, &dyntype));
         }
 
         let (runner, ids) = (
@@ -377,8 +378,11 @@ impl<K: Object> Controller<K> {
         );
         applier(
             |object, context| {
-                let reference = reference(&object);
-                queue.take(&reference);
+                let reference = reference(&*object, &dyntype);
+                let for_event = queue.take(&reference);
+                if let Some(wait) = runner.wait(&reference, object.meta(), for_event) {
+                    return ready(Ok(Action::requeue(wait))).boxed();
+                }
                 let span = span(&name, &*object, &ids.next());
                 let (runner, reconcile) = (&runner, in_reconcile(|| reconcile(object, context)));
                 let attempt = async move {
@@ -395,7 +399,7 @@ impl<K: Object> Controller<K> {
                     Failure::Reconciler(error) => error_policy(&object, error, &context),
                     Failure::Timeout(_) | Failure::Panic(_) => Retry::Backoff,
                 };
-                runner.retry(reference(&object), retry)
+                runner.retry(reference(&*object, &dyntype), object.meta(), retry)
             },
             context,
             store.reader().clone(),
@@ -491,3 +495,6 @@ pub fn soonest(delays: impl IntoIterator<Item = Option<Duration>>) -> Action {
     let soonest = delays.into_iter().flatten().min();
     soonest.map_or_else(Action::await_change, Action::requeue)
 }
+
+#[cfg(test)]
+mod tests;

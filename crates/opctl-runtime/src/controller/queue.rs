@@ -58,17 +58,20 @@ impl<K: Object> Queue<K> {
         }
     }
 
-    /// The object no longer waits: it is being reconciled, or it is gone.
-    pub fn take(&self, object: &ObjectRef<K>) {
+    /// The object no longer waits: it is being reconciled, or it is gone. Returns whether it did wait:
+    /// what it returned from its last reconcile brings it, too.
+    pub fn take(&self, object: &ObjectRef<K>) -> bool {
         let mut state = self.state();
         let State { metrics, waiting } = &mut *state;
         let since = waiting.remove(object);
-        let Some(metrics) = metrics else { return };
-        match since {
-            Some(since) => metrics.waited.observe(since.elapsed().as_secs_f64()),
-            None => _ = metrics.adds.inc(), // a timer has brought it
+        if let Some(metrics) = metrics {
+            match since {
+                Some(since) => metrics.waited.observe(since.elapsed().as_secs_f64()),
+                None => _ = metrics.adds.inc(),
+            }
+            metrics.set_depth(waiting.len());
         }
-        metrics.set_depth(waiting.len());
+        since.is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -101,7 +104,7 @@ mod tests {
         queue.add(object.clone());
         assert!(stream.next().now_or_never().is_none(), "it still waits");
 
-        queue.take(&object);
+        assert!(queue.take(&object) && !queue.take(&object));
         queue.add(object.clone());
         assert_eq!(stream.next().now_or_never().flatten(), Some(object));
     }

@@ -8,12 +8,13 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use kube::api::ObjectMeta;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
-use super::rate_limiter::{Delays, RateLimiter};
+use super::rate_limiter::{FailingObjects, RateLimiter};
 use crate::metrics::ControllerMetrics;
 use crate::object::Object;
 
@@ -40,7 +41,8 @@ use crate::object::Object;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retry {
-    /// Try again after a delay that grows with every failure in a row.
+    /// Try again after a delay that grows with every failure in a row, as
+    /// [`RateLimiter`](crate::RateLimiter) explains.
     Backoff,
     /// Try again after this delay.
     After(Duration),
@@ -77,7 +79,7 @@ impl<E: fmt::Debug + fmt::Display> StdError for Failure<E> {}
 pub(super) struct ReconcileRunner<K: Object> {
     metrics: ControllerMetrics,
     timeout: Duration,
-    delays: Delays<K>,
+    failing: FailingObjects<K>,
 }
 
 impl<K: Object> ReconcileRunner<K> {
@@ -85,7 +87,7 @@ impl<K: Object> ReconcileRunner<K> {
         Self {
             metrics,
             timeout,
-            delays: Delays::new(limiter),
+            failing: FailingObjects::new(limiter),
         }
     }
 
@@ -119,23 +121,28 @@ impl<K: Object> ReconcileRunner<K> {
         outcome
     }
 
+    /// How long the object has to wait before it may be reconciled, if it has to.
+    pub fn wait(
+        &self,
+        object: &ObjectRef<K>,
+        metadata: &ObjectMeta,
+        for_event: bool,
+    ) -> Option<Duration> {
+        self.failing.wait(object, metadata, for_event)
+    }
+
     /// When the object is reconciled again after it failed.
-    pub fn retry(&self, object: ObjectRef<K>, retry: Retry) -> Action {
-        let delay = match retry {
-            Retry::Backoff => self.delays.next(object),
-            Retry::After(delay) => delay,
-            Retry::OnChange => {
-                self.forget(&object);
-                self.metrics.terminal.inc();
-                return Action::await_change();
-            }
+    pub fn retry(&self, object: ObjectRef<K>, metadata: &ObjectMeta, retry: Retry) -> Action {
+        let counter = match retry {
+            Retry::Backoff | Retry::After(_) => &self.metrics.retries,
+            Retry::OnChange => &self.metrics.terminal,
         };
-        self.metrics.retries.inc();
-        Action::requeue(delay)
+        counter.inc();
+        self.failing.failed(object, metadata, retry)
     }
 
     pub fn forget(&self, object: &ObjectRef<K>) {
-        self.delays.forget(object);
+        self.failing.forget(object);
     }
 }
 
@@ -190,18 +197,19 @@ mod tests {
     #[tokio::test]
     async fn a_success_resets_the_delay_and_a_terminal_error_has_none() {
         let (metrics, runner) = runner(Duration::from_secs(60));
-        let object = ObjectRef::new("x");
+        let (object, metadata) = (ObjectRef::new("x"), ObjectMeta::default());
         for _ in 0..20 {
-            runner.retry(object.clone(), Retry::Backoff);
+            runner.retry(object.clone(), &metadata, Retry::Backoff);
         }
+        assert!(runner.wait(&object, &metadata, false).is_some());
         let success = async { Ok::<_, Error>(Action::await_change()) };
         runner.run(&object, success).await.unwrap();
-        assert!(runner.delays.next(object.clone()) <= Duration::from_millis(10));
+        assert_eq!(runner.wait(&object, &metadata, false), None);
 
-        let action = runner.retry(object.clone(), Retry::OnChange);
+        let action = runner.retry(object.clone(), &metadata, Retry::OnChange);
         assert_eq!(action, Action::await_change());
         let delay = Duration::from_secs(7);
-        let action = runner.retry(object, Retry::After(delay));
+        let action = runner.retry(object, &metadata, Retry::After(delay));
         assert_eq!(action, Action::requeue(delay));
         let text = metrics.encode().unwrap();
         for line in [

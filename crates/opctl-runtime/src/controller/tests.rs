@@ -1,0 +1,155 @@
+//! Controllers of a store that the test fills, on a clock that stands still while anything is to do.
+
+use std::convert::Infallible;
+use std::sync::atomic::AtomicBool;
+
+use axum::http::{Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, sleep};
+use tower::service_fn;
+
+use super::*;
+use crate::store::Event;
+use crate::{Identity, Options};
+
+/// The delay between two events of an object that never rests.
+const NOISE: Duration = Duration::from_millis(20);
+
+fn manager() -> Manager {
+    let service =
+        service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::empty())));
+    let options = Options::from_flags([""; 0]).unwrap();
+    Manager::new(
+        Identity::new("test", "1.0.0"),
+        Client::new(service, "default"),
+        options,
+    )
+}
+
+/// An object that changes, and a reconciler of it that fails until its dependency is there.
+struct Subject {
+    store: Store<ConfigMap>,
+    version: AtomicU64,
+    recovered: AtomicBool,
+    attempts: Mutex<Vec<Instant>>,
+}
+
+impl Subject {
+    fn start(configure: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>) -> Arc<Self> {
+        let subject = Arc::new(Self {
+            store: Store::from_iter([]),
+            version: AtomicU64::new(0),
+            recovered: AtomicBool::new(false),
+            attempts: Mutex::default(),
+        });
+        subject.change(1);
+        let controller = Controller::for_store(&manager(), subject.store.clone());
+        let reconcile = async |_, subject: Arc<Arc<Self>>| {
+            subject.attempts.lock().unwrap().push(Instant::now());
+            let recovered = subject.recovered.load(Ordering::Relaxed);
+            recovered.then(Action::await_change).ok_or("on purpose")
+        };
+        configure(controller).run(reconcile, Arc::clone(&subject));
+        subject
+    }
+
+    /// An event of the object, which has that generation.
+    fn change(&self, generation: i64) {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some("x".to_owned());
+        object.metadata.uid = Some("1".to_owned());
+        object.metadata.generation = Some(generation);
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        object.metadata.resource_version = Some(version.to_string());
+        self.store.take(&None, Event::Applied(object));
+    }
+
+    async fn change_until(&self, end: Instant) {
+        while Instant::now() < end {
+            self.change(1);
+            sleep(NOISE).await;
+        }
+    }
+
+    fn recover(&self) {
+        self.recovered.store(true, Ordering::Relaxed);
+    }
+
+    fn attempts(&self) -> Vec<Instant> {
+        self.attempts.lock().unwrap().clone()
+    }
+
+    /// How long after that time the next attempt was.
+    fn next_after(&self, time: Instant) -> Option<Duration> {
+        let attempts = self.attempts();
+        let next = attempts.iter().find(|attempt| **attempt > time);
+        next.map(|next| *next - time)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_neither_multiply_the_attempts_nor_delay_the_recovery() {
+    let outage = Duration::from_secs(60);
+    let subject = Subject::start(|controller| controller);
+    let end = Instant::now() + outage;
+    subject.change_until(end).await;
+    let attempts = subject.attempts().len();
+    assert!((10..=20).contains(&attempts), "{attempts} attempts");
+
+    subject.recover();
+    sleep(Duration::from_secs(3600)).await;
+    let recovery = subject.next_after(end).unwrap();
+    assert!(recovery <= Duration::from_secs(5), "{recovery:?}");
+    assert_eq!(subject.attempts().len(), attempts + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_specification_is_reconciled_at_once_and_starts_over() {
+    let subject = Subject::start(|controller| controller);
+    sleep(Duration::from_secs(600)).await;
+    subject.change(2);
+    let changed = Instant::now();
+    sleep(Duration::from_secs(1)).await;
+    assert!(subject.next_after(changed).unwrap() <= 2 * DEBOUNCE);
+    let again = subject
+        .attempts()
+        .iter()
+        .filter(|attempt| **attempt > changed)
+        .count();
+    assert!(again >= 3, "{again} attempts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_brings_an_attempt_forward_and_leaves_the_schedule_alone() {
+    let delay = Duration::from_secs(300);
+    let limiter = RateLimiter::exponential(delay, delay);
+    let subject = Subject::start(|controller| controller.rate_limiter(limiter));
+    sleep(Duration::from_secs(100)).await;
+    let first = subject.attempts()[0];
+    subject.change(1);
+    let event = Instant::now();
+    sleep(2 * delay).await;
+    let attempts = subject.attempts();
+    assert!(attempts[1] - event <= 2 * DEBOUNCE);
+    assert!(
+        attempts[2] < first + delay,
+        "the event may have been ahead of what it announces"
+    );
+    assert!((delay..=delay + 2 * DEBOUNCE).contains(&(attempts[3] - first)));
+    assert!(attempts[4] - attempts[3] >= delay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_waits_longer_with_every_failure_up_to_the_longest_delay() {
+    let (first, last) = (Duration::from_millis(5), Duration::from_secs(300));
+    let subject = Subject::start(|controller| controller);
+    sleep(Duration::from_secs(3600)).await;
+    let attempts = subject.attempts();
+    let delays: Vec<_> = attempts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(delays[0] <= first + 2 * DEBOUNCE, "{delays:?}");
+    let longest = delays.iter().max().unwrap();
+    assert!((last..=last + 2 * DEBOUNCE).contains(longest), "{delays:?}");
+    assert!((15..=30).contains(&attempts.len()), "{delays:?}");
+}
