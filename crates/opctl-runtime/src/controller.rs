@@ -82,8 +82,16 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// ```
 ///
 /// # Caveats
-/// A reconcile must not block its thread: watches and the other reconciles share it. Wrap what blocks
-/// in `tokio::task::spawn_blocking`. Leases, probes and metrics have a thread of their own.
+/// A reconcile must not block its thread: watches and the other reconciles share it. Leases, probes and
+/// metrics have a thread of their own. Let others do what blocks:
+/// ```
+/// use std::fs::read_to_string;
+/// use std::io::Result;
+///
+/// async fn settings() -> Result<String> {
+///     tokio::task::spawn_blocking(|| read_to_string("/etc/settings")).await?
+/// }
+/// ```
 pub struct Controller<K: Object> {
     manager: Manager,
     id: ControllerId,
@@ -380,6 +388,11 @@ impl<K: Object> Controller<K> {
             |object, context| {
                 let reference = reference(&*object, &dyntype);
                 let for_event = queue.take(&reference);
+                // First take, then look: what changes in between is reconciled twice rather than never.
+                let Some(object) = store.reader().get(&reference) else {
+                    runner.forget(&reference);
+                    return ready(Ok(Action::await_change())).boxed();
+                };
                 if let Some(wait) = runner.wait(&reference, object.meta(), for_event) {
                     return ready(Ok(Action::requeue(wait))).boxed();
                 }

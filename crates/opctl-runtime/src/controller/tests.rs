@@ -1,5 +1,6 @@
 //! Controllers of a store that the test fills, on a clock that stands still while anything is to do.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
@@ -7,6 +8,7 @@ use axum::http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::client::Body;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
@@ -152,4 +154,46 @@ async fn an_object_waits_longer_with_every_failure_up_to_the_longest_delay() {
     let longest = delays.iter().max().unwrap();
     assert!((last..=last + 2 * DEBOUNCE).contains(longest), "{delays:?}");
     assert!((15..=30).contains(&attempts.len()), "{delays:?}");
+}
+
+/// The versions of objects as reconciles have last seen them.
+type Seen = Mutex<HashMap<String, Option<String>>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_many_threads_the_last_version_of_every_object_is_reconciled() {
+    let store = Store::<ConfigMap>::from_iter([]);
+    let seen = Arc::new(Seen::default());
+    let reconcile = async |object: Arc<ConfigMap>, seen: Arc<Arc<Seen>>| {
+        let version = object.resource_version();
+        seen.lock().unwrap().insert(object.name_any(), version);
+        Ok::<_, Infallible>(Action::await_change())
+    };
+    let controller = Controller::for_store(&manager(), store.clone());
+    let controller = controller.debounce(Duration::ZERO);
+    controller.run(reconcile, Arc::clone(&seen));
+    for round in 0..500 {
+        let writer = store.clone();
+        let write = move || {
+            for version in 100 * round..100 * (round + 1) {
+                let mut object = ConfigMap::default();
+                // Each has another version while the reconcile of the first one starts.
+                object.metadata.name = Some(format!("x-{}", version / 2 % 50));
+                object.metadata.resource_version = Some((version + 1).to_string());
+                writer.take(&None, Event::Applied(object));
+            }
+        };
+        spawn_blocking(write).await.unwrap();
+        let missed = || -> Vec<_> {
+            let (objects, seen) = (store.list().into_iter(), seen.lock().unwrap());
+            let version = |object: &ConfigMap| seen.get(&object.name_any()).cloned().flatten();
+            objects
+                .filter(|object| version(object) != object.resource_version())
+                .collect()
+        };
+        let end = Instant::now() + Duration::from_secs(5);
+        while !missed().is_empty() {
+            assert!(Instant::now() < end, "round {round}: {:?}", missed());
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
