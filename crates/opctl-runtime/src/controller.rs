@@ -2,6 +2,7 @@
 
 mod queue;
 mod rate_limiter;
+mod resync;
 mod runner;
 mod trigger;
 
@@ -41,6 +42,9 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// times, that the API server answers with 429, 503 or 504, and waits as long as the answer says:
 /// meanwhile other objects want the place.
 const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often every object is reconciled again, by default: controller-runtime's `SyncPeriod`.
+const RESYNC_PERIOD: Duration = Duration::from_secs(10 * 3600);
 
 /// How long the stores of a controller may take to be complete, by default: controller-runtime's
 /// `CacheSyncTimeout`.
@@ -139,7 +143,7 @@ impl<K: Object> Controller<K> {
             debounce: DEBOUNCE,
             timeout: RECONCILE_TIMEOUT,
             sync_timeout: SYNC_TIMEOUT,
-            resync: None,
+            resync: Some(RESYNC_PERIOD),
             rate_limiter: RateLimiter::default(),
         }
     }
@@ -183,11 +187,12 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Reconciles every object again after this period (and up to a tenth more), even when nothing
-    /// has changed. Without it only changes and the reconciler's own `Action` count.
+    /// Reconciles every object once in this period, even when nothing has changed: what an event was
+    /// lost for, or a bug has missed, is not wrong until the next restart. 10 hours by default; `None`
+    /// switches it off. The objects are spread over the period.
     #[must_use]
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+    pub fn resync(mut self, period: impl Into<Option<Duration>>) -> Self {
+        self.resync = period.into();
         self
     }
 
@@ -384,11 +389,11 @@ impl<K: Object> Controller<K> {
             ReconcileRunner::new(metrics, timeout, rate_limiter),
             Ids::default(),
         );
-        applier(
+        let reconciles = applier(
             |object, context| {
                 let reference = reference(&*object, &dyntype);
                 let for_event = queue.take(&reference);
-                // First take, then look: what changes in between is reconciled twice rather than never.
+                // Only now: what has changed since it was looked up was not added, because it waited.
                 let Some(object) = store.reader().get(&reference) else {
                     runner.forget(&reference);
                     return ready(Ok(Action::await_change())).boxed();
@@ -400,10 +405,7 @@ impl<K: Object> Controller<K> {
                 let (runner, reconcile) = (&runner, in_reconcile(|| reconcile(object, context)));
                 let attempt = async move {
                     let action = runner.run(&reference, reconcile).await?;
-                    Ok::<_, Failure<E>>(match resync {
-                        Some(period) if action == Action::await_change() => jittered(period),
-                        _ => action,
-                    })
+                    Ok::<_, Failure<E>>(action)
                 };
                 attempt.instrument(span).boxed()
             },
@@ -433,8 +435,11 @@ impl<K: Object> Controller<K> {
                     queue.add(gone);
                 }
             }
-        })
-        .await;
+        });
+        tokio::select! {
+            () = reconciles => {}
+            () = resync::run(&store, &queue, resync) => {}
+        }
     }
 
     fn subscribe<C: Object, I>(
@@ -452,12 +457,6 @@ impl<K: Object> Controller<K> {
     fn stores(&self) -> MutexGuard<'_, Vec<SyncState>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Up to a tenth more than the period, so that objects of one list do not come back all at once.
-fn jittered(period: Duration) -> Action {
-    let share = RandomState::new().hash_one(period) % 1000;
-    Action::requeue(period + period.mul_f64(share as f64 / 10_000.0))
 }
 
 /// Ids of reconciles: a counter that starts anywhere, so that two processes hardly share one.

@@ -48,6 +48,7 @@ impl Subject {
         });
         subject.change(1);
         let controller = Controller::for_store(&manager(), subject.store.clone());
+        let controller = controller.resync(None);
         let reconcile = async |_, subject: Arc<Arc<Self>>| {
             subject.attempts.lock().unwrap().push(Instant::now());
             let recovered = subject.recovered.load(Ordering::Relaxed);
@@ -154,6 +155,54 @@ async fn an_object_waits_longer_with_every_failure_up_to_the_longest_delay() {
     let longest = delays.iter().max().unwrap();
     assert!((last..=last + 2 * DEBOUNCE).contains(longest), "{delays:?}");
     assert!((15..=30).contains(&attempts.len()), "{delays:?}");
+}
+
+/// How often 1,000 objects are reconciled in three days, each, and how many of them at once at most.
+async fn reconciled(
+    configure: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,
+) -> (Vec<usize>, usize) {
+    let objects = (0..1000).map(|number| {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(format!("x-{number}"));
+        object
+    });
+    let store = Store::from_iter(objects);
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let reconcile = async |object: Arc<ConfigMap>, attempts: Arc<Arc<Mutex<Vec<_>>>>| {
+        attempts
+            .lock()
+            .unwrap()
+            .push((object.name_any(), Instant::now()));
+        Ok::<_, Infallible>(Action::await_change())
+    };
+    let controller = Controller::for_store(&manager(), store);
+    configure(controller).run(reconcile, Arc::clone(&attempts));
+    sleep(Duration::from_secs(3 * 24 * 3600)).await;
+    let attempts = attempts.lock().unwrap();
+    let (mut counts, mut later) = (HashMap::new(), HashMap::new());
+    for (name, time) in &*attempts {
+        *counts.entry(name).or_insert(0) += 1;
+        *later.entry(time).or_insert(0) += usize::from(*time > attempts[0].1);
+    }
+    let counts: Vec<_> = counts.into_values().collect();
+    (counts, later.into_values().max().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_object_is_reconciled_once_in_ten_hours_and_not_all_at_once() {
+    let (counts, at_once) = reconciled(|controller| controller).await;
+    assert_eq!(counts.len(), 1000);
+    assert!(
+        counts.iter().all(|count| (8..=9).contains(count)),
+        "{counts:?}"
+    );
+    assert!(at_once < 50, "{at_once} at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_can_be_switched_off() {
+    let (counts, _) = reconciled(|controller| controller.resync(None)).await;
+    assert_eq!(counts, [1; 1000]);
 }
 
 /// The versions of objects as reconciles have last seen them.
