@@ -247,14 +247,15 @@ fn the_api_server_takes_every_part() {
     let own = format!("-n {namespace}");
     for request in [
         format!("create leases.coordination.k8s.io {own}"),
-        format!("update leases.coordination.k8s.io {own}"),
+        format!("update leases.coordination.k8s.io/{} {own}", project.name),
         "create tokenreviews.authentication.k8s.io".to_owned(),
         "create subjectaccessreviews.authorization.k8s.io".to_owned(),
         "list deployments.apps -A".to_owned(),
     ] {
         assert!(cluster.permits(&project, &request), "{request}");
     }
-    for request in ["create leases.coordination.k8s.io -n default", "get secrets -A"] {
+    let another = format!("update leases.coordination.k8s.io/another {own}");
+    for request in ["create leases.coordination.k8s.io -n default", "get secrets -A", &another] {
         assert!(!cluster.permits(&project, request), "{request}");
     }
 }

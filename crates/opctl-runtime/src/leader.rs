@@ -36,7 +36,7 @@ pub(crate) use state::LeaderState;
 pub(crate) struct Elector {
     leases: Api<Lease>,
     /// The name of the lease.
-    name: &'static str,
+    name: String,
     identity: String,
     timing: LeaderElection,
     leader: LeaderState,
@@ -66,7 +66,10 @@ impl Elector {
         let unique = RandomState::new().hash_one(identity.name());
         Ok(Self {
             leases: Api::namespaced(client, &namespace),
-            name: identity.name(),
+            name: timing
+                .id
+                .clone()
+                .unwrap_or_else(|| identity.name().to_owned()),
             identity: format!("{}_{unique:016x}", pod::name()),
             timing: timing.clone(),
             leader,
@@ -76,45 +79,45 @@ impl Elector {
         })
     }
 
-    /// Waits for the lease and keeps it until `release`, then leaves it to the next.
+    /// Waits for the lease and keeps it until `release`, then leaves it to the next. No attempt is
+    /// interrupted for that: nobody would know whether it has taken the lease.
     ///
     /// # Errors
     /// The lease is lost: another process may reconcile from now on.
     pub async fn run(mut self, release: CancellationToken) -> Result<()> {
-        self.metrics.set_leader(false);
+        self.metrics.set_leader(&self.name, false);
         info!(
             lease = self.name,
             identity = self.identity,
             "standing by to become the leader"
         );
-        let mut until = tokio::select! {
-            until = self.acquire() => until,
-            () = release.cancelled() => return Ok(()),
-        };
-        self.leader.hold(until);
-        info!(
-            lease = self.name,
-            identity = self.identity,
-            "became the leader"
-        );
-        self.metrics.set_leader(true);
-        loop {
-            tokio::select! {
-                renewed = timeout_at(until, self.renew()) => {
-                    until = renewed.context("could not renew the lease in time")??;
-                    self.leader.hold(until);
-                }
-                () = release.cancelled() => return self.release().await,
+        if let Some(mut until) = self.acquire(&release).await {
+            self.leader.hold(until);
+            info!(
+                lease = self.name,
+                identity = self.identity,
+                "became the leader"
+            );
+            self.metrics.set_leader(&self.name, true);
+            let late = "could not renew the lease in time";
+            while let Some(renewed) = timeout_at(until, self.renew(&release))
+                .await
+                .context(late)??
+            {
+                until = renewed;
+                self.leader.hold(until);
             }
         }
+        self.release().await;
+        Ok(())
     }
 
-    /// Tries until the lease is this process's; returns until when.
-    async fn acquire(&mut self) -> Instant {
+    /// Tries until the lease is this process's; returns until when. `None` after `release`.
+    async fn acquire(&mut self, release: &CancellationToken) -> Option<Instant> {
         let mut leader: Option<String> = None;
         loop {
             match self.attempt().await {
-                Ok(Some(until)) => return until,
+                Ok(Some(until)) => return (!release.is_cancelled()).then_some(until),
                 Ok(None) => {}
                 Err(error) => warn!(%error, "cannot take the lease, trying again"),
             }
@@ -122,16 +125,16 @@ impl Elector {
                 leader = self.holder().map(str::to_owned);
                 info!(leader, "another manager is the leader");
             }
-            sleep(self.timing.retry_period).await;
+            self.pause(release).await?;
         }
     }
 
-    /// Prolongs the lease after the retry period; returns until when it is held then.
-    async fn renew(&mut self) -> Result<Instant> {
-        loop {
-            sleep(self.timing.retry_period).await;
+    /// Prolongs the lease after the retry period; returns until when it is held then. `None` after
+    /// `release`.
+    async fn renew(&mut self, release: &CancellationToken) -> Result<Option<Instant>> {
+        while let Some(()) = self.pause(release).await {
             match self.attempt().await {
-                Ok(Some(until)) => return Ok(until),
+                Ok(Some(until)) => return Ok(Some(until)),
                 Ok(None) if self.holder() != Some(&self.identity) => {
                     bail!("the lease went to {}", self.holder().unwrap_or("nobody"))
                 }
@@ -139,6 +142,13 @@ impl Elector {
                 Err(error) => warn!(%error, "cannot renew the lease, trying again"),
             }
         }
+        Ok(None)
+    }
+
+    /// Waits for the retry period; `None` after `release`.
+    async fn pause(&self, release: &CancellationToken) -> Option<()> {
+        let pause = sleep(self.timing.retry_period);
+        release.run_until_cancelled(pause).await
     }
 
     /// Takes or renews the lease if it is free or this process's already. Returns until when it may
@@ -154,7 +164,7 @@ impl Elector {
     async fn take(&mut self) -> kube::Result<bool> {
         let lease = match self.held.take() {
             Some(lease) => Some(lease),
-            None => self.leases.get_opt(self.name).await?,
+            None => self.leases.get_opt(&self.name).await?,
         };
         if let Some(lease) = &lease {
             self.observe(lease);
@@ -166,11 +176,11 @@ impl Elector {
         let written = match lease {
             Some(mut lease) => {
                 lease.spec = Some(self.claim(lease.spec.unwrap_or_default()));
-                self.leases.replace(self.name, &params, &lease).await
+                self.leases.replace(&self.name, &params, &lease).await
             }
             None => {
                 let metadata = ObjectMeta {
-                    name: Some(self.name.to_owned()),
+                    name: Some(self.name.clone()),
                     ..ObjectMeta::default()
                 };
                 let spec = Some(self.claim(LeaseSpec::default()));
@@ -190,25 +200,44 @@ impl Elector {
     }
 
     /// Lets the next manager lead at once.
-    async fn release(&mut self) -> Result<()> {
+    async fn release(&mut self) {
         self.leader.give_up();
-        self.metrics.set_leader(false);
-        let Some(mut lease) = self.held.take() else {
-            return Ok(());
-        };
-        lease.spec = Some(LeaseSpec {
-            holder_identity: Some(String::new()),
-            lease_duration_seconds: Some(1),
-            ..lease.spec.unwrap_or_default()
-        });
-        let params = PostParams::default();
-        let released = self.leases.replace(self.name, &params, &lease);
-        match timeout(self.timing.retry_period, released).await {
-            Ok(Ok(_)) => info!(lease = self.name, "released the lease"),
+        self.metrics.set_leader(&self.name, false);
+        match timeout(self.timing.retry_period, self.leave()).await {
+            Ok(Ok(true)) => info!(lease = self.name, "released the lease"),
+            Ok(Ok(false)) => {}
             Ok(Err(error)) => warn!(%error, "could not release the lease, which expires"),
             Err(_) => warn!("could not release the lease in time, which expires"),
         }
-        Ok(())
+    }
+
+    /// Leaves the lease to others. Returns whether it was this process's.
+    async fn leave(&mut self) -> kube::Result<bool> {
+        loop {
+            let lease = match self.held.take() {
+                Some(lease) => Some(lease),
+                // The last attempt may have taken it, although there was no answer.
+                None => self.leases.get_opt(&self.name).await?,
+            };
+            let Some(mut lease) = lease else {
+                return Ok(false);
+            };
+            let spec = lease.spec.take().unwrap_or_default();
+            if spec.holder_identity.as_ref() != Some(&self.identity) {
+                return Ok(false);
+            }
+            lease.spec = Some(LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                ..spec
+            });
+            let params = PostParams::default();
+            match self.leases.replace(&self.name, &params, &lease).await {
+                // Such an attempt was still under way.
+                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                released => return released.map(|_| true),
+            }
+        }
     }
 
     fn observe(&mut self, lease: &Lease) {

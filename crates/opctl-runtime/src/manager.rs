@@ -1,6 +1,7 @@
 //! What the controllers of an operator share, and the life of its process.
 
 mod control;
+mod signals;
 mod store_builder;
 mod sync;
 
@@ -14,7 +15,6 @@ use anyhow::{Context, Result, anyhow};
 use kube::Client;
 use kube::config::Config;
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -269,25 +269,16 @@ impl Manager {
     }
 
     /// Serves probes and metrics, takes part in leader election, and runs the controllers until
-    /// SIGTERM or SIGINT.
+    /// SIGTERM, SIGINT or [`Manager::stop`]. A second signal ends the process at once.
     ///
     /// # Errors
     /// A server cannot run, this process no longer leads, or the stores of a controller were not
     /// complete [in time](crate::Controller::sync_timeout).
     pub async fn run(self) -> Result<()> {
-        let mut sigterm = signal(SignalKind::terminate())?;
-        let mut sigint = signal(SignalKind::interrupt())?;
-        let mut control = self.control()?;
+        let mut control = control::start(&self, true)?;
         let mut failure = self.0.failure.subscribe();
         let outcome = tokio::select! {
-            _ = sigterm.recv() => {
-                info!("stopping on SIGTERM");
-                Ok(())
-            }
-            _ = sigint.recv() => {
-                info!("stopping on SIGINT");
-                Ok(())
-            }
+            () = self.stopping() => Ok(()),
             Ok(failure) = failure.wait_for(Option::is_some) => {
                 Err(anyhow!(failure.clone().unwrap_or_default()))
             }
@@ -306,7 +297,7 @@ impl Manager {
 
     /// Serves probes and metrics, and takes part in leader election, until the result is dropped.
     pub(crate) fn control(&self) -> Result<Control> {
-        control::start(self)
+        control::start(self, false)
     }
 
     /// Starts no further reconcile and waits for those under way. Returns whether they ended in time.

@@ -51,7 +51,7 @@ struct Request {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Lease {
-    name: &'static str,
+    name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -73,7 +73,6 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// What the process counts.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    identity: Identity,
     registry: Mutex<Registry>,
     results: Family<Outcome, Counter>,
     errors: Family<Controller, Counter>,
@@ -126,7 +125,6 @@ impl Metrics {
             leader: Family::default(),
             synced: Family::default(),
             registry: Mutex::default(),
-            identity,
         };
 
         let reconciles = registry.sub_registry_with_prefix("controller_runtime");
@@ -268,8 +266,8 @@ impl Metrics {
         self.synced.get_or_create_owned(&watch)
     }
 
-    pub fn set_leader(&self, leads: bool) {
-        let name = self.identity.name();
+    pub fn set_leader(&self, lease: &str, leads: bool) {
+        let name = lease.to_owned();
         let lease = Lease { name };
         self.leader.get_or_create(&lease).set(leads.into());
     }

@@ -112,6 +112,10 @@ pub struct LeaderElection {
     #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub retry_period: Duration,
 
+    /// Name of the lease [default: the name of the operator]
+    #[arg(long = "leader-election-id", value_name = "NAME")]
+    pub id: Option<String>,
+
     /// Namespace of the lease [default: the namespace of the pod]
     #[arg(long = "leader-elect-namespace", value_name = "NAME")]
     pub namespace: Option<String>,

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::http::{Method, Request, Response, StatusCode};
 use kube::client::Body;
@@ -18,6 +19,9 @@ const IDENTITY: Identity = Identity::new("test", "1.0.0");
 struct Server {
     lease: Mutex<Option<Value>>,
     broken: Mutex<bool>,
+    /// How long a write takes, which is in force before its answer.
+    latency: Mutex<Duration>,
+    writes: AtomicUsize,
 }
 
 impl Server {
@@ -59,6 +63,11 @@ impl Server {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
                 let (status, answer) = server.answer(&head.method, &body);
+                if head.method != Method::GET {
+                    server.writes.fetch_add(1, Ordering::Relaxed);
+                    let latency = *server.latency.lock().unwrap();
+                    sleep(latency).await;
+                }
                 let answer = Body::from(answer.to_string().into_bytes());
                 let answer = Response::builder().status(status).body(answer).unwrap();
                 Ok::<_, Infallible>(answer)
@@ -83,6 +92,7 @@ impl Server {
             lease_duration: Duration::from_secs(1),
             renew_deadline: Duration::from_millis(500),
             retry_period: Duration::from_millis(20),
+            id: None,
             namespace: Some("default".to_owned()),
         };
         let metrics = Arc::new(Metrics::for_tests());
@@ -141,6 +151,51 @@ async fn of_many_one_leads_and_another_follows_when_it_releases() {
     old.task.await.unwrap().unwrap();
     assert!(!old.leader.is_held());
     leader_of(&candidates).await;
+}
+
+/// Waits until the next write is under way.
+async fn next_write(server: &Server) {
+    let writes = server.writes.load(Ordering::Relaxed);
+    while server.writes.load(Ordering::Relaxed) == writes {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_manager_that_is_stopped_releases_the_lease_even_while_it_writes_it() {
+    let server = Arc::new(Server::default());
+    *server.latency.lock().unwrap() = Duration::from_millis(100);
+    let candidate = server.elect();
+    candidate.wins().await;
+    next_write(&server).await;
+    candidate.release.cancel();
+    candidate.task.await.unwrap().unwrap();
+    assert_eq!(server.holder(), "");
+
+    let candidate = server.elect();
+    next_write(&server).await;
+    assert_ne!(
+        server.holder(),
+        "",
+        "it has taken the lease without knowing"
+    );
+    candidate.release.cancel();
+    candidate.task.await.unwrap().unwrap();
+    assert_eq!(server.holder(), "");
+}
+
+#[tokio::test]
+async fn a_lease_is_released_after_a_renewal_without_an_answer() {
+    let server = Arc::new(Server::default());
+    let candidate = server.elect();
+    candidate.wins().await;
+    // Longer than an attempt may take.
+    *server.latency.lock().unwrap() = Duration::from_millis(300);
+    next_write(&server).await;
+    *server.latency.lock().unwrap() = Duration::ZERO;
+    candidate.release.cancel();
+    candidate.task.await.unwrap().unwrap();
+    assert_eq!(server.holder(), "");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Leases, probes and metrics, on a thread of their own: a reconcile that blocks its thread must not
-//! stop them.
+//! Leases, probes, metrics and signals, on a thread of their own: a reconcile that blocks its thread must
+//! not stop them.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Manager, host};
+use super::{Manager, host, signals};
 use crate::client;
 use crate::leader::Elector;
 use crate::server;
@@ -22,15 +22,15 @@ pub(crate) struct Control {
     ended: oneshot::Receiver<Result<()>>,
 }
 
-/// Starts to serve and to take part in the election.
-pub(crate) fn start(manager: &Manager) -> Result<Control> {
+/// Starts to serve and to take part in the election, and to handle signals if `signals` says so.
+pub(crate) fn start(manager: &Manager, signals: bool) -> Result<Control> {
     let release = CancellationToken::new();
     let (sender, ended) = oneshot::channel();
     let (manager, token) = (manager.clone(), release.clone());
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         // The receiver is gone when the process ends for another reason.
-        let _ = sender.send(runtime.block_on(run(manager, token)));
+        let _ = sender.send(runtime.block_on(run(manager, token, signals)));
     };
     let thread = thread::Builder::new().name("control".to_owned());
     thread.spawn(run).context("cannot start a thread")?;
@@ -58,7 +58,7 @@ fn finished(ended: Result<Result<()>, oneshot::error::RecvError>) -> Result<()> 
     ended.unwrap_or_else(|_| Err(anyhow!("leader election and servers have panicked")))
 }
 
-async fn run(manager: Manager, release: CancellationToken) -> Result<()> {
+async fn run(manager: Manager, release: CancellationToken, signals: bool) -> Result<()> {
     let client = own_client(&manager)?;
     let options = manager.options();
     let mut servers = JoinSet::new();
@@ -72,6 +72,7 @@ async fn run(manager: Manager, release: CancellationToken) -> Result<()> {
     tokio::select! {
         Some(ended) = servers.join_next() => ended?,
         ended = elect(&manager, client, release) => ended,
+        ended = signals::handle(manager.0.stop.clone()), if signals => ended,
     }
 }
 

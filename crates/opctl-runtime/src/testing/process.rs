@@ -40,16 +40,24 @@ impl Process {
         self.exit_status().is_none()
     }
 
-    /// Sends SIGTERM, as a kubelet does, and waits for the end.
+    /// Sends SIGTERM, as a kubelet does.
     ///
     /// # Panics
-    /// It has ended already, or does not end within two minutes.
-    pub async fn stop(&mut self) -> ExitStatus {
+    /// It has ended already.
+    pub fn terminate(&mut self) {
         let ended = self.exit_status();
         assert_eq!(ended, None, "the process should be running");
         let kill = Command::new("kill").arg(self.0.id().to_string()).status();
         let kill = kill.expect("`kill` should be on PATH");
         assert!(kill.success(), "the process should take a signal");
+    }
+
+    /// Sends SIGTERM, as a kubelet does, and waits for the end.
+    ///
+    /// # Panics
+    /// It has ended already, or does not end within two minutes.
+    pub async fn stop(&mut self) -> ExitStatus {
+        self.terminate();
         eventually("the end of the process", async || self.exit_status()).await
     }
 

@@ -86,6 +86,50 @@ async fn a_manager_whose_stores_are_not_complete_leaves_the_lease_to_others() {
     eventually("the end of what cannot start", ended).await;
 }
 
+/// Creates the ConfigMap whose reconcile blocks the thread.
+async fn create_blocking(objects: &Api<ConfigMap>) {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some("blocking".to_owned());
+    object.metadata.labels = Some([(BLOCK.to_owned(), String::new())].into());
+    let created = objects.create(&PostParams::default(), &object).await;
+    created.expect("a ConfigMap should be created");
+}
+
+/// Whether its reconcile has left that annotation.
+async fn has(objects: &Api<ConfigMap>, annotation: &str) -> Option<()> {
+    let object = objects.get("blocking").await.ok()?;
+    object.annotations().contains_key(annotation).then_some(())
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_a_process_that_blocks() {
+    let operator = operator(|_| {}).await;
+    let mut manager = program::start(&operator, "first", "0");
+    let objects: Api<ConfigMap> = Api::namespaced(operator.client.clone(), &operator.namespace);
+    create_blocking(&objects).await;
+    eventually("the beginning", async || has(&objects, "begin").await).await;
+    manager.terminate();
+    sleep(Duration::from_secs(1)).await;
+    let second = Instant::now();
+    assert!(!manager.stop().await.success());
+    assert!(second.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn the_lease_has_the_name_that_a_flag_gives_it() {
+    let operator = operator(|_| {}).await;
+    let flags = [
+        "--leader-elect",
+        "--leader-election-id=other",
+        "--leader-elect-namespace",
+        &operator.namespace,
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+    ];
+    let _manager = example(&operator, &flags);
+    eventually("a leader", async || holder(&operator, "other").await).await;
+}
+
 #[tokio::test]
 async fn a_reconcile_that_blocks_its_thread_stops_neither_leases_nor_probes() {
     let operator = operator(|_| {}).await;
@@ -95,15 +139,8 @@ async fn a_reconcile_that_blocks_its_thread_stops_neither_leases_nor_probes() {
     let _standby = program::start(&operator, "second", "0");
 
     let objects: Api<ConfigMap> = Api::namespaced(operator.client.clone(), &operator.namespace);
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some("blocking".to_owned());
-    object.metadata.labels = Some([(BLOCK.to_owned(), String::new())].into());
-    let created = objects.create(&PostParams::default(), &object).await;
-    created.expect("a ConfigMap should be created");
-    let has = async |annotation: &str| {
-        let object = objects.get("blocking").await.ok()?;
-        object.annotations().contains_key(annotation).then_some(())
-    };
+    create_blocking(&objects).await;
+    let has = async |annotation: &str| has(&objects, annotation).await;
     eventually("the beginning", async || has("begin").await).await;
 
     let (begin, mut renewals) = (Instant::now(), BTreeSet::new());
