@@ -81,6 +81,6 @@ pub use identity::Identity;
 pub use kube::runtime::finalizer;
 pub use manager::{Manager, StoreBuilder};
 pub use object::{DynamicType, Object, Scope};
-pub use options::{BindAddress, LeaderElection, Namespaces, Options};
+pub use options::{BindAddress, Endpoint, LeaderElection, Namespaces, Options};
 pub use store::{Index, Store};
 pub use {kube, prometheus_client};

@@ -1,7 +1,8 @@
 //! The manager's flags. Their names are those of controller-runtime, kubebuilder and Kubernetes.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -158,22 +159,55 @@ impl From<&str> for Namespaces {
 }
 
 /// Where a server listens, if it does.
-pub type BindAddress = Option<SocketAddr>;
+pub type BindAddress = Option<Endpoint>;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// At this port of every address.
+    Any(u16),
+    /// At an address or the name of a host, with a port, such as `127.0.0.1:8081` and `localhost:8081`.
+    Host(String),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(port) => write!(f, ":{port}"),
+            Self::Host(host) => f.write_str(host),
+        }
+    }
+}
 
 /// Reads Go's notation, in which `:8081` is that port on every address and `0` is no server.
 fn bind_address(text: &str) -> Result<BindAddress, String> {
     if text == "0" {
         return Ok(None);
     }
-    let address = if text.starts_with(':') {
-        format!("[::]{text}")
-    } else {
-        text.to_owned()
-    };
-    address
-        .parse()
-        .map(Some)
-        .map_err(|_| format!("`{text}` is not of the form [HOST]:PORT or 0"))
+    let endpoint = text.rsplit_once(':').and_then(|(host, port)| {
+        let port: u16 = port.parse().ok()?;
+        match host {
+            "" => Some(Endpoint::Any(port)),
+            _ if is_host(host) => Some(Endpoint::Host(text.to_owned())),
+            _ => None,
+        }
+    });
+    let endpoint = endpoint.ok_or_else(|| format!("`{text}` is not of the form [HOST]:PORT or 0"));
+    endpoint.map(Some)
+}
+
+/// Whether it is a name, an IPv4 address, or an IPv6 address in brackets.
+fn is_host(text: &str) -> bool {
+    match text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'))
+    {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
+    }
 }
 
 /// Reads Go's notation of durations, such as `1m30s`.
@@ -205,6 +239,32 @@ mod tests {
         assert_eq!(options.metrics_bind_address, None);
         assert_eq!(options.leader_election.retry_period.as_secs(), 90);
         assert!(duration("-1s").is_err() && duration("15").is_err());
+    }
+
+    #[test]
+    fn addresses_are_those_that_go_programs_take() {
+        for (text, endpoint) in [
+            (":8081", Some(Endpoint::Any(8081))),
+            ("0", None),
+            (
+                "localhost:8081",
+                Some(Endpoint::Host("localhost:8081".to_owned())),
+            ),
+            ("[::1]:8081", Some(Endpoint::Host("[::1]:8081".to_owned()))),
+        ] {
+            assert_eq!(bind_address(text), Ok(endpoint), "{text}");
+        }
+        for text in [
+            "8081",
+            "localhost",
+            "::1:8081",
+            "[localhost]:80",
+            "a b:80",
+            ":65536",
+            "",
+        ] {
+            assert!(bind_address(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The HTTP servers for probes and metrics.
 
 mod auth;
+mod listen;
 mod tls;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,15 +17,17 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kube::Client;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use self::auth::Authorizer;
+use self::listen::listen;
 use crate::manager::Manager;
 use crate::metrics::Metrics;
+use crate::options::Endpoint;
 
 /// How many connections a server has at a time. There is a scraper or two; nobody else is to take
 /// the memory that the controllers need.
@@ -36,7 +38,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// /healthz fails when a task has ended or stalled that should not; /readyz until the stores are
 /// synced, and while a check of the operator's own fails. A standby is ready, too.
-pub(crate) async fn serve_probes(manager: Manager, address: SocketAddr) -> Result<()> {
+pub(crate) async fn serve_probes(manager: Manager, endpoint: Endpoint) -> Result<()> {
     let alive = manager.clone();
     let healthz = move || async move {
         match alive.failing_checks() {
@@ -53,14 +55,14 @@ pub(crate) async fn serve_probes(manager: Manager, address: SocketAddr) -> Resul
     let routes = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
-    serve("probes", address, None, routes).await
+    serve("probes", &endpoint, None, routes).await
 }
 
 /// /metrics in the OpenMetrics text format, for clients that RBAC authorizes to get it.
 pub(crate) async fn serve_metrics(
     manager: Manager,
     client: Client,
-    address: SocketAddr,
+    endpoint: Endpoint,
 ) -> Result<()> {
     let options = manager.options();
     let (authorizer, tls) = if options.metrics_secure {
@@ -79,7 +81,7 @@ pub(crate) async fn serve_metrics(
         None => page(&metrics),
     };
     let routes = Router::new().route(auth::PATH, get(scrape));
-    serve("metrics", address, tls, routes).await
+    serve("metrics", &endpoint, tls, routes).await
 }
 
 fn page(metrics: &Metrics) -> Response {
@@ -94,14 +96,14 @@ fn page(metrics: &Metrics) -> Response {
 
 async fn serve(
     what: &'static str,
-    address: SocketAddr,
+    endpoint: &Endpoint,
     tls: Option<TlsAcceptor>,
     routes: Router,
 ) -> Result<()> {
-    let listener = TcpListener::bind(address)
+    let listener = listen(endpoint)
         .await
-        .with_context(|| format!("cannot serve {what} on {address}"))?;
-    info!(%address, encrypted = tls.is_some(), "serving {what}");
+        .with_context(|| format!("cannot serve {what} at {endpoint}"))?;
+    info!(address = %listener.local_addr()?, encrypted = tls.is_some(), "serving {what}");
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let place = Arc::clone(&places).acquire_owned().await?;

@@ -62,10 +62,10 @@ async fn run(manager: Manager, release: CancellationToken, signals: bool) -> Res
     let client = own_client(&manager)?;
     let options = manager.options();
     let mut servers = JoinSet::new();
-    if let Some(address) = options.health_probe_bind_address {
+    if let Some(address) = options.health_probe_bind_address.clone() {
         servers.spawn(server::serve_probes(manager.clone(), address));
     }
-    if let Some(address) = options.metrics_bind_address {
+    if let Some(address) = options.metrics_bind_address.clone() {
         let serve = server::serve_metrics(manager.clone(), client.clone(), address);
         servers.spawn(serve);
     }
