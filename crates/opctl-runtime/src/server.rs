@@ -4,6 +4,7 @@ mod auth;
 mod listen;
 mod tls;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use kube::Client;
-use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
@@ -30,7 +31,8 @@ use crate::metrics::Metrics;
 use crate::options::Endpoint;
 
 /// How many connections a server has at a time. There is a scraper or two; nobody else is to take
-/// the memory that the controllers need.
+/// the memory that the controllers need. The oldest gives way to a new one: a probe lasts milliseconds,
+/// and connections that send nothing keep none out.
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a client may take for the TLS handshake.
@@ -104,9 +106,17 @@ async fn serve(
         .await
         .with_context(|| format!("cannot serve {what} at {endpoint}"))?;
     info!(address = %listener.local_addr()?, encrypted = tls.is_some(), "serving {what}");
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    accept(listener, what, tls, routes).await
+}
+
+async fn accept(
+    listener: TcpListener,
+    what: &'static str,
+    tls: Option<TlsAcceptor>,
+    routes: Router,
+) -> Result<()> {
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let place = Arc::clone(&places).acquire_owned().await?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -116,12 +126,18 @@ async fn serve(
             }
         };
         let (tls, routes) = (tls.clone(), routes.clone());
-        tokio::spawn(async move {
-            let _place = place;
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = connections.pop_front()
+        {
+            oldest.abort();
+        }
+        let connection = tokio::spawn(async move {
             if let Err(error) = answer(stream, tls, routes).await {
                 debug!(%error, "a connection for {what} failed");
             }
         });
+        connections.push_back(connection.abort_handle());
     }
 }
 
@@ -141,4 +157,40 @@ async fn connection(io: impl Read + Write + Unpin, routes: Router) -> Result<()>
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new());
     Ok(http.serve_connection(io, service).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use tokio::task::spawn_blocking;
+
+    use super::{MAX_CONNECTIONS, Router, TcpListener, accept, get};
+
+    #[tokio::test]
+    async fn connections_that_send_nothing_keep_no_probe_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = Router::new().route("/healthz", get(async || "ok"));
+        tokio::spawn(accept(listener, "probes", None, routes));
+        let answer = spawn_blocking(move || {
+            let connect = || TcpStream::connect(address).unwrap();
+            let _idle: Vec<_> = (0..2 * MAX_CONNECTIONS).map(|_| connect()).collect();
+            let mut probe = connect();
+            probe
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .unwrap();
+            let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            probe.write_all(request).unwrap();
+            let mut answer = String::new();
+            probe
+                .read_to_string(&mut answer)
+                .expect("there should be an answer");
+            answer
+        });
+        let answer = answer.await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 }
