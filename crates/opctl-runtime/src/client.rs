@@ -22,7 +22,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(310);
 /// How long it may take to connect, and to send.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that notices when the API server is gone.
+/// A client that notices when the API server is gone. In a pod it also follows a new certificate
+/// authority of the cluster: kube reads the file once a minute.
 pub(crate) fn connect(mut config: Config) -> kube::Result<Client> {
     // Another crate of the operator may bring a second provider, and rustls then panics unless one is
     // chosen. An error says that the operator has chosen one already.
@@ -54,8 +55,15 @@ pub(crate) fn counted(client: Client, metrics: Arc<Metrics>, host: String) -> Cl
 }
 
 /// Lets nothing but reads pass unless this process is the leader. That is looked at whenever the
-/// request makes progress: a process that was suspended, and has lost its lease meanwhile, cannot
-/// send what it was about to.
+/// request makes progress, so a process that was stopped for a while, and has lost its lease meanwhile,
+/// hardly sends what it was about to.
+///
+/// # Caveats
+/// It is a fence of this process, not of the API server. What the connection has taken over already
+/// is sent, and a request is not taken back that arrives late. The clock is tokio's, which stands still
+/// (`CLOCK_MONOTONIC`) while the whole machine is suspended: until the next renewal fails, a process
+/// that wakes up believes in a lease that has expired. What must not be written twice needs a
+/// resource version or a name that only one of two writes can take.
 pub(crate) fn fenced(client: Client, leader: LeaderState) -> Client {
     layer(client, move |client, request| {
         let leader = leader.clone();

@@ -8,7 +8,8 @@
 //!
 //! As in client-go a lease is replaced under its resource version, so that of two who try one loses;
 //! and nobody's clock is believed: a lease is taken over once it has been *seen* unchanged for as
-//! long as it is to last. Its holder gives up after the shorter renew deadline.
+//! long as it is to last. Its holder gives up after the shorter renew deadline. A process campaigns
+//! once the stores of its controllers are complete: before that it could not reconcile.
 
 mod state;
 

@@ -124,7 +124,15 @@ fn certified(
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::http::Request;
+    use axum::routing::get;
+    use kube::client::Body;
+    use tokio::net::TcpListener;
+
+    use super::super::accept;
     use super::*;
+    use crate::client::connect;
 
     /// Writes a new certificate with its key, which are returned as PEM.
     fn renew(directory: &Path) -> (String, String) {
@@ -149,6 +157,40 @@ mod tests {
         assert!(current.reload(&directory, &mut files).is_err());
         fs::write(directory.join("tls.key"), key).unwrap();
         assert!(current.reload(&directory, &mut files).unwrap());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[tokio::test]
+    #[ignore = "it takes longer than a minute: so often the client reads the file"]
+    async fn the_client_of_a_manager_follows_a_new_authority_of_the_api_server() {
+        let directory = std::env::temp_dir().join(format!("ca-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let authority = directory.join("ca.crt");
+        let (certificate, _) = renew(&directory);
+        fs::write(&authority, certificate).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tls = acceptor(Some(&directory)).unwrap();
+        let routes = Router::new().route("/version", get(async || "ok"));
+        tokio::spawn(accept(listener, "the test", Some(tls), routes));
+
+        let url = format!("https://localhost:{}", address.port());
+        let mut config = kube::Config::new(url.parse().unwrap());
+        config.root_cert_file = Some(authority.clone());
+        // Each has no connection before its first request.
+        let clients = [(); 3].map(|()| connect(config.clone()).unwrap());
+        let is_answered = async |client: usize| {
+            let request = Request::get("/version").body(Body::empty()).unwrap();
+            let answer = clients[client].send(request).await;
+            answer.is_ok_and(|answer| answer.status() == 200)
+        };
+        assert!(is_answered(0).await);
+        let (certificate, _) = renew(&directory);
+        fs::write(&authority, certificate).unwrap();
+        sleep(2 * POLL_INTERVAL).await;
+        assert!(!is_answered(1).await, "it still knows the old authority");
+        sleep(Duration::from_secs(60)).await;
+        assert!(is_answered(2).await);
         fs::remove_dir_all(&directory).unwrap();
     }
 }
