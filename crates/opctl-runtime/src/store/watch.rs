@@ -60,6 +60,7 @@ impl<K: Object> Store<K> {
             version: None,
             has_bookmarks: false,
             is_silent: false,
+            is_doubtful: false,
             delays: Delays::default(),
         };
         loop {
@@ -97,6 +98,8 @@ struct Follower<K: Object> {
     has_bookmarks: bool,
     /// Whether nothing has come since a watch was replaced for that.
     is_silent: bool,
+    /// Whether the API server may be another one than before, restored from a backup.
+    is_doubtful: bool,
     delays: Delays,
 }
 
@@ -113,6 +116,7 @@ impl<K: Object> Follower<K> {
         self.version = Some(version.clone());
         self.report(Event::Listed { objects, version });
         self.first_list.complete();
+        self.is_doubtful = false;
         Ok(())
     }
 
@@ -146,8 +150,23 @@ impl<K: Object> Follower<K> {
         }
     }
 
+    /// Looks whether the API server has come to that version. Where it has not, it lets a watch wait
+    /// for it, which then misses what changes meanwhile.
+    async fn check(&mut self, version: &str) -> Result<(), Interruption> {
+        let page = in_time(self.api.list(&ListParams::default().limit(1))).await?;
+        self.is_doubtful = false;
+        let current = page.metadata.resource_version.unwrap_or_default();
+        if is_before(&current, Some(version)) {
+            return Err(Interruption::Expired);
+        }
+        Ok(())
+    }
+
     /// Watches what changes after that version, until the watch ends.
     async fn follow(&mut self, version: &str) -> Result<(), Interruption> {
+        if self.is_doubtful {
+            self.check(version).await?;
+        }
         let start = Instant::now();
         let params = WatchParams {
             label_selector: self.config.label_selector.clone(),
@@ -237,6 +256,7 @@ impl<K: Object> Follower<K> {
                     self.version = None;
                 }
                 self.is_silent = self.has_bookmarks;
+                self.is_doubtful = true;
                 return;
             }
             Interruption::Expired => self.version = None,
@@ -249,6 +269,7 @@ impl<K: Object> Follower<K> {
             Interruption::Failed(error) => {
                 is_refusal = matches!(error, Error::Api(_));
                 self.first_list.failed(&error);
+                self.is_doubtful = true;
                 warn!(%kind, %error, "watch failed, trying again");
             }
         }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::io;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -32,7 +33,7 @@ struct Server {
 /// A request, and what answers it.
 struct Call {
     query: String,
-    answer: oneshot::Sender<Response<Body>>,
+    answer: oneshot::Sender<io::Result<Response<Body>>>,
 }
 
 /// The events of a watch under way.
@@ -68,7 +69,7 @@ impl Server {
             // What the test does not answer, hangs.
             async {
                 match answered.await {
-                    Ok(answer) => Ok::<_, Infallible>(answer),
+                    Ok(answer) => answer,
                     Err(_) => pending().await,
                 }
             }
@@ -169,7 +170,13 @@ impl Call {
         let mut answer = Response::new(body);
         *answer.status_mut() = code;
         // The store may have given up.
-        let _ = self.answer.send(answer);
+        let _ = self.answer.send(Ok(answer));
+    }
+
+    fn disconnect(self) {
+        let _ = self
+            .answer
+            .send(Err(io::Error::other("the connection is lost")));
     }
 }
 
@@ -243,6 +250,24 @@ async fn a_bookmark_from_before_shows_that_the_api_server_was_restored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_an_outage_the_version_of_a_list_shows_that_the_api_server_was_restored() {
+    let mut server = Server::start();
+    server.list("90", &[object("a", "80")]).await;
+    drop(server.watch("90").await);
+    server.next().await.disconnect();
+    let look = server.next().await;
+    assert!(look.query.contains("limit=1"), "{}", look.query);
+    look.list("95", &[object("a", "80")]).await;
+    let events = server.watch("90").await;
+    drop(events);
+    server.next().await.disconnect();
+    server.list("20", &[]).await;
+    server.list("21", &[]).await;
+    server.watch("21").await;
+    assert!(server.names().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn own_writes_with_opaque_versions_are_visible_at_once() {
     let mut server = Server::start();
     server.list("r", &[object("a", "q")]).await;
@@ -297,6 +322,7 @@ async fn a_watch_that_ends_is_continued_where_it_ended() {
     events.bookmark("9").await;
     drop(events);
     server.next().await.fail(500);
+    server.list("9", &[]).await; // a look
     server.watch("9").await;
 }
 
@@ -307,6 +333,7 @@ async fn a_watch_without_signs_of_life_is_replaced() {
     let mut events = server.watch("5").await;
     events.bookmark("6").await;
     let silent_since = Instant::now();
+    server.list("6", &[]).await; // a look
     let still_silent = server.watch("6").await;
     let elapsed = silent_since.elapsed();
     let minutes = Duration::from_secs(120)..Duration::from_secs(180);
@@ -322,6 +349,7 @@ async fn a_watch_that_does_not_begin_is_tried_again() {
     server.list("5", &[]).await;
     let first = server.next().await;
     let begin = Instant::now();
+    server.list("5", &[]).await; // a look
     server.watch("5").await;
     let elapsed = begin.elapsed();
     assert!(elapsed < Duration::from_secs(90), "{elapsed:?}");
