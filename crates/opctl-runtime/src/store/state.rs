@@ -371,38 +371,34 @@ impl<K: Object> State<K> {
     fn relist(
         &mut self,
         namespace: Option<&str>,
-        listing: Vec<K>,
-        answers: Vec<K>,
+        mut listing: Vec<K>,
+        mut answers: Vec<K>,
         restored: bool,
     ) {
         self.requests.moment += 1;
         self.requests.listed = self.requests.moment;
         let key = |object: &K| reference(object, &self.dyntype);
-        let mut objects: HashMap<_, _> = listing
-            .into_iter()
+        answers.sort_by_key(|object| version(object));
+        let latest = answers.into_iter().map(|object| (key(&object), object));
+        let answers: HashMap<_, _> = latest.collect();
+        if !answers.is_empty() {
+            listing.retain(|object| !answers.contains_key(&key(object)));
+        }
+        let before = self.writer.as_reader().state().into_iter();
+        let mut vanished: HashMap<_, _> = before
+            .filter(|object| namespace.is_none() || object.meta().namespace.as_deref() == namespace)
             .map(|object| (key(&object), object))
             .collect();
-        for answer in answers {
-            let key = key(&answer);
-            if objects
-                .get(&key)
-                .is_none_or(|object| version(object) < version(&answer))
-            {
-                objects.insert(key, answer);
-            }
+        for object in listing.iter().chain(answers.values()) {
+            vanished.remove(&key(object));
         }
-        let mut vanished = self.writer.as_reader().state();
-        vanished.retain(|object| {
-            let is_listed = namespace.is_none() || object.meta().namespace.as_deref() == namespace;
-            is_listed && !objects.contains_key(&key(object))
-        });
-        for object in objects.into_values() {
+        for object in listing.into_iter().chain(answers.into_values()) {
             let (before, after) = self.replace(object);
             if restored || version_changes(before.as_ref(), after.as_ref()) {
                 self.notify(before, after, Origin::List);
             }
         }
-        for object in vanished {
+        for object in vanished.into_values() {
             self.remove((*object).clone(), Origin::List);
         }
     }

@@ -207,6 +207,24 @@ async fn a_write_during_a_list_is_not_undone_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_has_older_versions_of_what_is_written_during_it() {
+    let mut server = Server::start();
+    server.list("5", &[object("a", "4")]).await;
+    server.watch("5").await.expire().await;
+    let list = server.next().await;
+    server.write()(object("a", "8")).await;
+    server.write()(object("a", "9")).await;
+    list.list("7", &[object("a", "7")]).await;
+    let a = server.store.get(None, "a").unwrap();
+    assert_eq!(a.resource_version().as_deref(), Some("9"));
+    // Whatever its version is, what is listed is right about what was not written.
+    server.watch("7").await.expire().await;
+    server.list("20", &[object("a", "3")]).await;
+    let a = server.store.get(None, "a").unwrap();
+    assert_eq!(a.resource_version().as_deref(), Some("3"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_is_right_about_what_was_deleted_before_it() {
     let mut server = Server::start();
     server.list("5", &[]).await;
@@ -224,18 +242,29 @@ async fn a_list_is_right_about_what_was_deleted_before_it() {
 async fn a_restored_api_server_may_count_from_a_lower_version() {
     let mut server = Server::start();
     server
-        .list("90", &[object("a", "80"), object("gone", "90")])
+        .list(
+            "90",
+            &[
+                object("a", "80"),
+                object("changed", "85"),
+                object("gone", "90"),
+            ],
+        )
         .await;
     server.watch("90").await.expire().await;
     let list = server.next().await;
     server.write()(object("during", "12")).await;
-    list.list("11", &[object("a", "8")]).await;
-    assert_eq!(server.names(), ["a", "during"]);
+    server.write()(object("changed", "12")).await;
+    list.list("11", &[object("a", "8"), object("changed", "9")])
+        .await;
+    assert_eq!(server.names(), ["a", "changed", "during"]);
+    let changed = server.store.get(None, "changed").unwrap();
+    assert_eq!(changed.resource_version().as_deref(), Some("12"));
     server.write()(object("b", "13")).await;
-    assert_eq!(server.names(), ["a", "b", "during"]);
+    assert_eq!(server.names(), ["a", "b", "changed", "during"]);
     let mut events = server.watch("11").await;
     events.send("DELETED", object("a", "14")).await;
-    assert_eq!(server.names(), ["b", "during"]);
+    assert_eq!(server.names(), ["b", "changed", "during"]);
 }
 
 #[tokio::test(start_paused = true)]
