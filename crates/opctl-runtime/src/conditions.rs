@@ -76,24 +76,19 @@ impl fmt::Display for ConditionStatus {
 
 /// The conditions that `updates` make of `previous`, at the object's `generation`. The transition
 /// time of a condition moves only when its status does, so that equal updates make equal conditions.
-/// Conditions of other types are kept: they belong to other controllers.
+///
+/// Conditions of other types are left out, since they belong to other controllers: server-side apply
+/// keeps them where `conditions` is a list-map by `type`. So pass all updates of the operator each
+/// time, and write a condition that has ended as false.
 pub fn set_conditions(
     previous: &[Condition],
     generation: Option<i64>,
     updates: &[ConditionUpdate],
 ) -> Vec<Condition> {
-    let is_updated = |condition: &&Condition| {
-        let mut updates = updates.iter();
-        updates.any(|update| update.type_ == condition.type_)
-    };
-    let updated = updates
-        .iter()
-        .map(|update| condition(previous, generation, update));
-    let kept = previous
-        .iter()
-        .filter(|condition| !is_updated(condition))
-        .cloned();
-    updated.chain(kept).collect()
+    let updates = updates.iter();
+    updates
+        .map(|update| condition(previous, generation, update))
+        .collect()
 }
 
 fn condition(
@@ -157,11 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_other_controllers_are_kept() {
+    fn conditions_of_other_controllers_are_left_to_them() {
         let other = ConditionUpdate::new("Paused", ConditionStatus::Unknown, "Because", "");
         let before = set_conditions(&[], Some(1), &[other]);
+        assert_eq!(before[0].status, "Unknown");
         let after = set_conditions(&before, Some(2), &[available(true)]);
-        assert_eq!(find(&after, "Paused"), find(&before, "Paused"));
+        assert_eq!(find(&after, "Paused"), None);
     }
 
     #[test]

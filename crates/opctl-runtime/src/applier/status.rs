@@ -1,5 +1,7 @@
 //! Writes status: at once, or gathered where the caller says that a change can wait.
 
+mod compare;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,10 +12,11 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
 use kube::core::object::HasStatus;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 use tracing::warn;
 
+use self::compare::Comparable;
 use super::Applier;
 use crate::error::{Error, Result};
 use crate::object::Object;
@@ -35,7 +38,8 @@ pub(super) struct Pending {
 }
 
 impl Applier {
-    /// Makes the object have `status`. Sends nothing where it has it already.
+    /// Makes the object have `status`. Sends nothing where it has it already. Conditions that other
+    /// controllers have written stay as they are.
     ///
     /// # Errors
     /// The API server refuses the status. An object that is gone meanwhile is not an error.
@@ -49,7 +53,7 @@ impl Applier {
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         let is_pending = self.forget_pending(object);
-        if object.status() == Some(&status) && !is_pending {
+        if !is_pending && has(object.status(), &status)? {
             return Ok(());
         }
         store.set_overlay(object, None);
@@ -79,13 +83,13 @@ impl Applier {
         let Some(old) = object.status() else {
             return self.write_status(object, status, store).await;
         };
-        if *old == status {
+        if has(Some(old), &status)? {
             return Ok(()); // written, or pending
         }
         let written = self.written_status(object);
         let written = written.as_deref().and_then(Option::as_ref);
         if let Some(written) = written
-            && is_same_but_for_times(written, &status)?
+            && has_but_for_times(written, &status)?
         {
             // What began is over before it was written.
             self.forget_pending(object);
@@ -167,7 +171,7 @@ impl Applier {
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         let (api_version, kind) = (K::api_version(store.dyntype()), K::kind(store.dyntype()));
-        let status = serde_json::to_value(status)?;
+        let written = Comparable::new(status)?;
         let patch = Patch::Apply(json!({
             "apiVersion": api_version,
             "kind": kind,
@@ -179,7 +183,7 @@ impl Applier {
         let request = objects.patch_status(&name, &params, &patch);
         let own = self.controller.map(|controller| OwnWrite {
             controller,
-            is_result: Box::new(is_status_of(object.meta().clone(), status)),
+            is_result: Box::new(is_status_of(object.meta().clone(), written)),
         });
         let written = store.write(request, own).await;
         match written {
@@ -228,21 +232,18 @@ where
     store.set_overlay(object, Some(overlay));
 }
 
-/// Whether two statuses differ in the transition times of their conditions at most.
-fn is_same_but_for_times(left: &impl Serialize, right: &impl Serialize) -> Result<bool> {
-    Ok(without_times(left)? == without_times(right)?)
+/// Whether writing `desired` would change nothing.
+fn has<S: PartialEq + Serialize>(status: Option<&S>, desired: &S) -> Result<bool> {
+    let Some(status) = status else {
+        return Ok(false);
+    };
+    Ok(status == desired || Comparable::new(status)?.has(&Comparable::new(desired)?))
 }
 
-fn without_times(status: &impl Serialize) -> Result<Value> {
-    let mut status = serde_json::to_value(status)?;
-    let conditions = status.get_mut("conditions");
-    let conditions = conditions.and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten() {
-        if let Some(condition) = condition.as_object_mut() {
-            condition.remove("lastTransitionTime");
-        }
-    }
-    Ok(status)
+/// Whether writing `desired` would change the transition times of conditions at most.
+fn has_but_for_times(status: &impl Serialize, desired: &impl Serialize) -> Result<bool> {
+    let status = Comparable::new(status)?.without_times();
+    Ok(status.has(&Comparable::new(desired)?.without_times()))
 }
 
 /// Whether another object has the name now: the uid does not match.
@@ -251,16 +252,13 @@ fn is_replaced(error: &Error) -> bool {
 }
 
 /// Whether an object is that of `before` with this status.
-fn is_status_of<K>(before: ObjectMeta, status: Value) -> impl Fn(&K) -> bool
+fn is_status_of<K>(before: ObjectMeta, status: Comparable) -> impl Fn(&K) -> bool
 where
     K: Object + HasStatus<Status: Serialize>,
 {
     move |object| {
-        is_same(&before, object.meta())
-            && object
-                .status()
-                .and_then(|status| serde_json::to_value(status).ok())
-                .is_some_and(|found| found == status)
+        let found = || Comparable::new(object.status()?).ok();
+        is_same(&before, object.meta()) && found().is_some_and(|found| found.has(&status))
     }
 }
 

@@ -38,11 +38,17 @@ struct Fixture {
 
 /// A site of ten pages that is not progressing.
 fn fixture() -> Fixture {
+    fixture_with(&[])
+}
+
+/// As [`fixture`], with conditions that other controllers have written.
+fn fixture_with(others: &[Condition]) -> Fixture {
     let mut site = Site::new("docs", SiteSpec {});
     site.metadata.uid = Some("1".to_owned());
     site.metadata.resource_version = Some("1".to_owned());
     let mut status = status(&SiteStatus::default(), 10, false);
     status.conditions[0].last_transition_time.0 = Default::default();
+    status.conditions.splice(0..0, others.iter().cloned());
     site.status = Some(status);
     let (client, requests) = recording_client_with([site.clone()]);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -144,10 +150,10 @@ async fn the_status_of_a_deleted_object_is_dropped() {
 #[tokio::test]
 async fn without_a_generation_nothing_tells_that_the_spec_is_the_same() {
     let mut site = (*fixture().site()).clone();
-    let status = serde_json::to_value(&site.status).unwrap();
+    let status = site.status.clone();
     let is_result = |before: &Site, after: &Site| {
-        let is_status = is_status_of::<Site>(before.metadata.clone(), status.clone());
-        is_status(after)
+        let status = Comparable::new(&status).unwrap();
+        is_status_of::<Site>(before.metadata.clone(), status)(after)
     };
     assert!(!is_result(&site, &site));
     site.metadata.generation = Some(1);
@@ -155,4 +161,25 @@ async fn without_a_generation_nothing_tells_that_the_spec_is_the_same() {
     let mut changed = site.clone();
     changed.metadata.generation = Some(2);
     assert!(!is_result(&site, &changed));
+}
+
+#[tokio::test]
+async fn a_condition_of_another_controller_is_neither_written_nor_a_difference() {
+    let paused = ConditionUpdate::new("Paused", true, "Because", "");
+    let others = set_conditions(&[], Some(1), &[paused]);
+    let fixture = fixture_with(&others);
+    let site = fixture.site();
+    let previous = site.status.clone().unwrap();
+    for pages in [10, 11] {
+        let status = status(&previous, pages, false);
+        let written = fixture.applier.write_status(&*site, status, &fixture.store);
+        written.await.unwrap();
+    }
+    fixture.gather(10, false).await;
+    let requests = fixture.requests.take();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    let status = &requests[0].body["status"];
+    assert_eq!(status["pages"], 11);
+    let types = status["conditions"].as_array().unwrap().iter();
+    assert!(types.map(|it| &it["type"]).eq(["Progressing"]), "{status}");
 }
