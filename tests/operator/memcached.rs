@@ -34,7 +34,8 @@ pub fn settled(cluster: &Cluster, name: &str, size: usize) -> Value {
 /// Whether there is nothing left to be done or told.
 pub fn is_settled(memcached: &Value, size: usize) -> bool {
     let status = &memcached["status"];
-    condition(memcached, "Available") == "True"
+    condition(memcached, "Ready") == "True"
+        && condition(memcached, "Available") == "True"
         && condition(memcached, "Progressing") == "False"
         && condition(memcached, "Degraded") == "False"
         && status["observedGeneration"] == memcached["metadata"]["generation"]

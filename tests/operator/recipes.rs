@@ -179,8 +179,6 @@ fn ready(cluster: &Cluster, recipe: &Recipe, sample: &str) -> Result<(), String>
         }
     }
     let object = cluster.get(&[&kind(recipe), sample]);
-    match object["status"].is_null() {
-        true => Err(object.to_string()),
-        false => Ok(()),
-    }
+    let is_observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+    is_observed.then_some(()).ok_or_else(|| object.to_string())
 }

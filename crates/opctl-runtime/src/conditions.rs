@@ -1,11 +1,15 @@
 //! Status conditions, by the Kubernetes API conventions
 //! (<https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties>).
 
+mod health;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+
+pub use health::{Health, is_significant};
 
 /// The desired content of one condition.
 ///

@@ -24,7 +24,7 @@ pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 pub(crate) use sync::SyncState;
 
 use self::state::{Observer, State};
-use crate::object::{Object, controller_ref};
+use crate::object::{Object, controller_ref, is_controlled};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// The objects of one kind that the operator watches. Controllers share it; clones are the same store.
@@ -97,6 +97,12 @@ impl<K: Object> Store<K> {
         });
         let uid = owner.meta().uid.as_ref();
         uid.map_or_else(Vec::new, |uid| index.get(uid))
+    }
+
+    /// The object of that name that `owner` controls, in the owner's namespace.
+    pub fn owned_by(&self, owner: &impl Resource, name: &str) -> Option<Arc<K>> {
+        let object = self.get(owner.meta().namespace.as_deref(), name)?;
+        is_controlled(&*object, owner).then_some(object)
     }
 
     /// Indexes the objects by the keys that `keys` returns: none, one (`Option`) or many (`Vec`).
@@ -246,6 +252,16 @@ mod tests {
             (names(&old), names(&new)),
             (vec!["a".to_owned()], vec!["b".to_owned()])
         );
+    }
+
+    #[test]
+    fn a_name_alone_does_not_make_a_child() {
+        let (old, new) = (owner("1"), owner("2"));
+        let store = Store::from_iter([child("a", &new), child("b", &new)]);
+        let name = |owner, name| store.owned_by(owner, name).map(|child| child.name_any());
+        assert_eq!(name(&new, "b").as_deref(), Some("b"));
+        assert_eq!(name(&old, "b"), None);
+        assert_eq!(name(&new, "c"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What operators of Deployments and other workloads have in common: labels, Pod Security, resources,
 //! and conditions that follow a rollout. These are opinions; the rest of the crate does without them.
 
+mod pods;
 mod rollout;
 mod status;
 
@@ -13,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use kube::core::Selector;
 
-pub use rollout::{Rollout, is_significant};
+pub use pods::container_failure;
+pub use rollout::Rollout;
 pub use status::write_status;
 
 use crate::Identity;

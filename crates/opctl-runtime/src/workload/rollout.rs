@@ -1,11 +1,8 @@
 //! The rollout of a Deployment, as the conditions of its owner report it.
 
-use std::fmt::Display;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use crate::conditions::{ConditionUpdate, find, is_true};
+use crate::conditions::Health;
 
 /// How far the pods of a Deployment are.
 ///
@@ -17,138 +14,148 @@ use crate::conditions::{ConditionUpdate, find, is_true};
 /// use opctl_runtime::workload::Rollout;
 ///
 /// let rollout = Rollout::of(Some(&Deployment::default()), 3);
-/// let conditions = set_conditions(&[], Some(1), &rollout.conditions(None::<&Error>));
+/// let health = rollout.health().reconciled(None::<&Error>);
+/// let conditions = set_conditions(&[], Some(1), &health.conditions());
 /// assert!(is_true(&conditions, "Progressing") && !is_true(&conditions, "Available"));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rollout {
-    /// The desired number of pods is ready.
+    /// As many pods are available as the Deployment requires during a rollout: its own condition
+    /// Available, which `spec.strategy` defines.
     pub available: bool,
-    /// Every pod is up to date, and there are no others.
+    /// Every pod is up to date and available, and there are no others.
     pub complete: bool,
+    /// The Deployment controller has seen the latest change of the Deployment.
+    pub observed: bool,
     /// The Deployment has waited for longer than its `progressDeadlineSeconds`.
     pub stuck: bool,
+    /// Why pods cannot be created or deleted, such as an exceeded quota: the message of the
+    /// Deployment's condition ReplicaFailure.
+    pub failure: Option<String>,
 }
 
 impl Rollout {
     /// The rollout of a Deployment with so many desired replicas.
     pub fn of(deployment: Option<&Deployment>, replicas: i32) -> Self {
-        let observed = deployment
+        // A Deployment that is being deleted is as good as gone.
+        let deployment = deployment.filter(|it| it.metadata.deletion_timestamp.is_none());
+        let generation = deployment.and_then(|deployment| deployment.metadata.generation);
+        let status = deployment
             .and_then(|deployment| deployment.status.clone())
             .unwrap_or_default();
-        let generation = deployment.and_then(|deployment| deployment.metadata.generation);
-        let is_desired = |count: Option<i32>| count.unwrap_or_default() == replicas;
-
-        let available =
-            deployment.is_some() && observed.available_replicas.unwrap_or_default() >= replicas;
-        let complete = observed.observed_generation >= generation
-            && is_desired(observed.updated_replicas)
-            && is_desired(observed.replicas)
-            && available;
-        let stuck = observed
-            .conditions
-            .iter()
-            .flatten()
-            .any(|condition| condition.reason.as_deref() == Some("ProgressDeadlineExceeded"));
+        let has_only = |count: Option<i32>| count.unwrap_or_default() == replicas;
+        // What the controller says of an earlier generation is not said of this one.
+        let observed = status.observed_generation >= generation;
+        let stuck = condition(&status, "Progressing")
+            .filter(|it| it.reason.as_deref() == Some("ProgressDeadlineExceeded"));
+        let failure =
+            condition(&status, "ReplicaFailure").filter(|condition| condition.status == "True");
+        let complete = has_only(status.replicas)
+            && has_only(status.updated_replicas)
+            && has_only(status.available_replicas);
         Self {
-            available,
-            complete,
-            stuck,
+            available: condition(&status, "Available").is_some_and(|it| it.status == "True"),
+            complete: deployment.is_some() && complete,
+            observed,
+            stuck: observed && stuck.is_some(),
+            failure: failure
+                .filter(|_| observed)
+                .and_then(|failure| failure.message.clone()),
         }
     }
 
-    /// The conditions Available, Progressing and Degraded; `error` is that of the last reconcile.
-    pub fn conditions(self, error: Option<&impl Display>) -> Vec<ConditionUpdate> {
-        let stuck = self.stuck && !self.complete;
-        let available = if self.available {
-            ("PodsReady", "the desired number of pods is ready")
+    /// What the owner's conditions say, unless its reconciler knows more.
+    pub fn health(&self) -> Health {
+        let health = if self.available {
+            Health::new(true, "PodsAvailable", "enough pods are available")
         } else {
-            ("PodsNotReady", "fewer pods than desired are ready")
+            Health::new(false, "PodsNotAvailable", "too few pods are available")
         };
-        let progressing = if self.complete {
-            ("Complete", "every pod is up to date")
-        } else if stuck {
-            ("Stuck", "the pods do not become ready")
-        } else {
-            ("RollingOut", "pods are being replaced")
-        };
-        let degraded = match error {
-            Some(error) => {
-                ConditionUpdate::new("Degraded", true, "ReconcileFailed", error.to_string())
+        if self.complete && self.observed {
+            return health;
+        }
+        if self.complete {
+            return health.awaiting("the Deployment controller has yet to see a change");
+        }
+        let health = health.progressing(
+            "RollingOut",
+            "pods are being created, replaced or deleted, or are not ready",
+        );
+        match (self.stuck, self.failure.clone()) {
+            (false, None) => health,
+            (false, Some(failure)) => health.failing("ReplicaFailure", failure),
+            (true, failure) => {
+                let timeout = "the pods do not become ready in time".to_owned();
+                health.stalled("ProgressDeadlineExceeded", failure.unwrap_or(timeout))
             }
-            None if stuck => {
-                ConditionUpdate::new("Degraded", true, "Stuck", "the pods do not become ready")
-            }
-            None => ConditionUpdate::new("Degraded", false, "AsExpected", "nothing is wrong"),
-        };
-        let is_progressing = !self.complete && !stuck;
-        vec![
-            ConditionUpdate::new("Available", self.available, available.0, available.1),
-            ConditionUpdate::new("Progressing", is_progressing, progressing.0, progressing.1),
-            degraded,
-        ]
+        }
     }
 }
 
-/// Whether the change of these conditions must be seen at once: for
-/// [`Applier::debounce_status`](crate::Applier::debounce_status). That something starts to progress
-/// can wait, since it is over before anybody looks after a repair. Its end cannot, nor what degrades,
-/// nor the first conditions of a generation.
-pub fn is_significant(old: &[Condition], new: &[Condition]) -> bool {
-    let starts_to_progress = |condition: &Condition| {
-        let is_same_generation =
-            |before: &Condition| before.observed_generation == condition.observed_generation;
-        condition.type_ == "Progressing"
-            && condition.status == "True"
-            && find(old, "Progressing").is_some_and(is_same_generation)
-    };
-    let mut changed = new.iter().filter(|condition| !old.contains(condition));
-    is_true(new, "Degraded")
-        || old.len() != new.len()
-        || changed.any(|condition| !starts_to_progress(condition))
+fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a DeploymentCondition> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == type_)
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
-
     use super::*;
-    use crate::conditions::{ConditionStatus, set_conditions};
+    use crate::conditions::ConditionStatus;
 
-    /// A Deployment with three pods, of which so many are up to date and ready.
-    fn observed(updated: i32, ready: i32) -> Deployment {
-        Deployment {
-            status: Some(DeploymentStatus {
-                replicas: Some(3),
-                updated_replicas: Some(updated),
-                ready_replicas: Some(ready),
-                available_replicas: Some(ready),
-                ..DeploymentStatus::default()
-            }),
+    /// A Deployment with three pods, of which so many are up to date and available.
+    fn observed(updated: i32, available: i32) -> Deployment {
+        let is_available = if available >= 2 { "True" } else { "False" };
+        let status = DeploymentStatus {
+            replicas: Some(3),
+            updated_replicas: Some(updated),
+            available_replicas: Some(available),
+            ..DeploymentStatus::default()
+        };
+        let deployment = Deployment {
+            status: Some(status),
             ..Deployment::default()
-        }
+        };
+        with_condition(deployment, "Available", is_available, "")
     }
 
-    /// Available, Progressing and Degraded, with three desired pods.
-    fn statuses(deployment: Option<&Deployment>, error: Option<&str>) -> Vec<bool> {
-        let conditions = Rollout::of(deployment, 3).conditions(error.as_ref());
-        let statuses = conditions.iter();
-        statuses
-            .map(|condition| condition.status == ConditionStatus::True)
-            .collect()
+    fn with_condition(
+        mut deployment: Deployment,
+        type_: &str,
+        status: &str,
+        reason: &str,
+    ) -> Deployment {
+        let condition = DeploymentCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some("exceeded quota".to_owned()),
+            ..DeploymentCondition::default()
+        };
+        let observed = deployment.status.as_mut().unwrap();
+        observed.conditions.get_or_insert_default().push(condition);
+        deployment
+    }
+
+    /// The conditions that are true, with three desired pods.
+    fn holding(deployment: Option<&Deployment>) -> Vec<String> {
+        let updates = Rollout::of(deployment, 3).health().conditions();
+        let holding = updates
+            .into_iter()
+            .filter(|update| update.status == ConditionStatus::True);
+        holding.map(|update| update.type_.into_owned()).collect()
     }
 
     #[test]
     fn the_conditions_follow_the_pods() {
-        assert_eq!(statuses(None, None), [false, true, false]);
-        for (updated, ready, expected) in [
-            (3, 2, [false, true, false]),
-            (1, 3, [true, true, false]),
-            (3, 3, [true, false, false]),
+        assert_eq!(holding(None), ["Reconciling", "Progressing"]);
+        for (updated, available, expected) in [
+            (3, 1, &["Reconciling", "Progressing"][..]),
+            (3, 2, &["Reconciling", "Available", "Progressing"]),
+            (1, 3, &["Reconciling", "Available", "Progressing"]),
+            (3, 3, &["Ready", "Available"]),
         ] {
-            let deployment = observed(updated, ready);
-            assert_eq!(statuses(Some(&deployment), None), expected);
+            assert_eq!(holding(Some(&observed(updated, available))), expected);
         }
     }
 
@@ -156,48 +163,38 @@ mod tests {
     fn a_change_that_the_deployment_has_not_seen_is_not_complete() {
         let mut deployment = observed(3, 3);
         deployment.metadata.generation = Some(2);
-        assert_eq!(statuses(Some(&deployment), None), [true, true, false]);
+        let rollout = Rollout::of(Some(&deployment), 3);
+        assert!(rollout.complete && !rollout.observed);
+        let expected = ["Reconciling", "Available", "Progressing"];
+        assert_eq!(holding(Some(&deployment)), expected);
     }
 
     #[test]
-    fn a_stuck_rollout_and_an_error_degrade() {
-        let mut stuck = observed(1, 1);
-        stuck.status.as_mut().unwrap().conditions = Some(vec![DeploymentCondition {
-            reason: Some("ProgressDeadlineExceeded".to_owned()),
-            ..DeploymentCondition::default()
-        }]);
-        assert_eq!(statuses(Some(&stuck), None), [false, false, true]);
-        assert_eq!(
-            statuses(Some(&observed(3, 3)), Some("refused")),
-            [true, false, true]
-        );
-    }
-
-    fn conditions(generation: i64, available: bool, progressing: bool) -> Vec<Condition> {
-        let updates = [("Available", available), ("Progressing", progressing)]
-            .map(|(type_, status)| ConditionUpdate::new(type_, status, "Because", ""));
-        let mut conditions = set_conditions(&[], Some(generation), &updates);
-        for condition in &mut conditions {
-            condition.last_transition_time.0 = Default::default();
-        }
-        conditions
+    fn a_deployment_that_is_being_deleted_does_not_count() {
+        let mut deployment = observed(3, 3);
+        deployment.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+            ));
+        assert_eq!(holding(Some(&deployment)), holding(None));
     }
 
     #[test]
-    fn the_start_of_progress_can_wait_and_its_end_cannot() {
-        let settled = conditions(1, true, false);
-        let progressing = conditions(1, true, true);
-        assert!(!is_significant(&settled, &settled));
-        assert!(!is_significant(&settled, &progressing));
-        assert!(is_significant(&progressing, &settled));
+    fn pods_that_cannot_be_created_degrade() {
+        let deployment = with_condition(observed(1, 1), "ReplicaFailure", "True", "FailedCreate");
+        let expected = ["Reconciling", "Progressing", "Degraded"];
+        assert_eq!(holding(Some(&deployment)), expected);
+        let degraded = Rollout::of(Some(&deployment), 3).health().conditions();
+        assert_eq!(degraded[0].message, "exceeded quota");
     }
 
     #[test]
-    fn another_generation_and_another_condition_are_significant() {
-        let settled = conditions(1, true, false);
-        for news in [conditions(2, true, true), conditions(1, false, true)] {
-            assert!(is_significant(&settled, &news));
-        }
-        assert!(is_significant(&[], &settled));
+    fn a_rollout_beyond_its_deadline_is_stalled() {
+        let reason = "ProgressDeadlineExceeded";
+        let mut stuck = with_condition(observed(1, 1), "Progressing", "False", reason);
+        assert_eq!(holding(Some(&stuck)), ["Stalled", "Degraded"]);
+        // The change that may end it.
+        stuck.metadata.generation = Some(2);
+        assert_eq!(holding(Some(&stuck)), ["Reconciling", "Progressing"]);
     }
 }

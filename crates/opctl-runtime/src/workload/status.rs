@@ -1,13 +1,12 @@
-//! Writes a status whose conditions are those of a [`Rollout`](super::Rollout).
+//! Writes a status whose conditions are those of a [`Health`](crate::conditions::Health).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::object::HasStatus;
 use kube::runtime::events::EventType;
 use serde::Serialize;
 
-use super::is_significant;
 use crate::applier::Applier;
-use crate::conditions::became_true;
+use crate::conditions::{became_true, is_significant};
 use crate::error::Result;
 use crate::object::Object;
 use crate::store::Store;

@@ -13,6 +13,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use kube::runtime::controller::Action;
 use opctl_runtime::conditions::set_conditions;
@@ -75,7 +76,7 @@ async fn reconcile(object: Arc<v1alpha1::Memcached>, ctx: Arc<Context>) -> Resul
     let desired = deployment(&object, &ctx.image);
     let applied = ctx.applier.apply(&*object, desired, &ctx.deployments).await;
 
-    let deployment = ctx.deployments.by_owner(&*object).into_iter().next();
+    let deployment = ctx.deployments.owned_by(&*object, &object.name_any());
     let status = status(&object, deployment.as_deref(), applied.as_ref().err());
     workload::write_status(&ctx.applier, &*object, status, &ctx.objects, |status| {
         &status.conditions
@@ -159,7 +160,8 @@ fn status(
         .unwrap_or_default();
     let previous = object.status.clone().unwrap_or_default().conditions;
     let generation = object.metadata.generation;
-    let conditions = Rollout::of(deployment, object.spec.size).conditions(error);
+    let health = Rollout::of(deployment, object.spec.size).health();
+    let conditions = health.reconciled(error).conditions();
 
     v1alpha1::MemcachedStatus {
         observed_generation: generation,

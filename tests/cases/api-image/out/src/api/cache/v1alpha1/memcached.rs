@@ -58,6 +58,8 @@ fn default_container_port() -> i32 {
 /// Observed state of Memcached.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+// Until the first reconcile, tools shall not take a new object for one that is ready.
+#[schemars(extend("default" = { "observedGeneration": -1 }))]
 pub struct MemcachedStatus {
     /// The most recent `metadata.generation` observed by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,11 +77,16 @@ pub struct MemcachedStatus {
     #[serde(default)]
     pub selector: String,
 
-    /// Conditions of the object:
+    /// Conditions of the object. One of the first three is true:
     ///
-    /// - Available: the desired number of pods is ready.
-    /// - Progressing: pods are being created, replaced or removed.
-    /// - Degraded: the last reconcile failed, or pods do not become ready in time.
+    /// - Ready: the pods are as specified, and no failure is known.
+    /// - Reconciling: the operator is on the way there, or tries again after a failure.
+    /// - Stalled: it does not get there unless something is changed: the pods do not become ready
+    ///   in time, or the API server rejects them as invalid.
+    /// - Available: enough pods are ready to serve, be it in an earlier version.
+    /// - Progressing: pods are being created, replaced or deleted, or are not ready.
+    /// - Degraded: the last reconcile failed, or pods cannot be created or do not become ready in
+    ///   time.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<meta::Condition>,
