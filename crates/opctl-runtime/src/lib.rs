@@ -80,7 +80,7 @@ pub use events::EventRecorder;
 pub use identity::Identity;
 pub use kube::runtime::finalizer;
 pub use manager::{Manager, StoreBuilder};
-pub use object::{DynamicType, Object, Scope};
+pub use object::{DynamicType, Object, Scope, has_dangling_owner};
 pub use options::{BindAddress, Endpoint, LeaderElection, Namespaces, Options};
 pub use store::{Index, Store};
 pub use {kube, prometheus_client};

@@ -100,19 +100,18 @@ pub(crate) fn controller_of<O: Object>(
     object: &impl Resource,
     owner_type: &O::DynamicType,
 ) -> Option<ObjectRef<O>> {
-    let owner = controller_ref(object)?;
-    let group = owner
-        .api_version
-        .split_once('/')
-        .map_or("", |(group, _)| group);
-    if group != O::group(owner_type) || owner.kind != O::kind(owner_type) {
-        return None;
-    }
+    let owner = controller_ref(object).filter(|owner| is_of_kind::<O>(owner, owner_type))?;
     let mut reference = ObjectRef::new_with(&owner.name, owner_type.clone());
     if O::Scope::NAMESPACED != Some(false) {
         reference.namespace.clone_from(&object.meta().namespace);
     }
     Some(reference)
+}
+
+fn is_of_kind<O: Object>(reference: &OwnerReference, owner_type: &O::DynamicType) -> bool {
+    let group = reference.api_version.split_once('/');
+    let group = group.map_or("", |(group, _)| group);
+    group == O::group(owner_type) && reference.kind == O::kind(owner_type)
 }
 
 /// Whether `owner` is the controller of the object.
@@ -121,16 +120,20 @@ pub(crate) fn is_controlled(object: &impl Resource, owner: &impl Resource) -> bo
         .is_some_and(|reference| Some(&reference.uid) == owner.meta().uid.as_ref())
 }
 
-/// Whether the object's controller is a deleted predecessor of `owner`, of the same kind and name:
-/// the object is about to be garbage-collected.
-pub(crate) fn has_dangling_owner<O: Object>(
+/// Whether the object belongs to a deleted predecessor of `owner`, of the same kind and name: it is
+/// about to be garbage-collected. Do not use it, and wait until it is gone.
+pub fn has_dangling_owner<O: Object>(
     object: &impl Resource,
     owner: &O,
     owner_type: &O::DynamicType,
 ) -> bool {
-    controller_of::<O>(object, owner_type).is_some_and(|reference| {
-        reference.name == owner.name_any() && !is_controlled(object, owner)
-    })
+    let owners = object.meta().owner_references.as_deref();
+    let is_predecessor = |reference: &OwnerReference| {
+        is_of_kind::<O>(reference, owner_type)
+            && reference.name == owner.name_any()
+            && Some(&reference.uid) != owner.meta().uid.as_ref()
+    };
+    owners.is_some_and(|owners| !owners.is_empty() && owners.iter().all(is_predecessor))
 }
 
 #[cfg(test)]
@@ -153,5 +156,21 @@ mod tests {
         owner.metadata.name = Some("b".to_owned());
         assert!(!has_dangling_owner(&object, &owner, &()), "another owner");
         assert!(!has_dangling_owner(&ConfigMap::default(), &owner, &()));
+    }
+
+    #[test]
+    fn an_owner_that_exists_keeps_an_object() {
+        let owner = |uid: &str| {
+            let mut owner = Secret::default();
+            owner.metadata.name = Some("a".to_owned());
+            owner.metadata.uid = Some(uid.to_owned());
+            owner
+        };
+        let mut object = ConfigMap::default();
+        let references = ["1", "2"].map(|uid| owner(uid).owner_ref(&()).unwrap());
+        object.metadata.owner_references = Some(references[..1].to_vec());
+        assert!(has_dangling_owner(&object, &owner("2"), &()));
+        object.metadata.owner_references = Some(references.to_vec());
+        assert!(!has_dangling_owner(&object, &owner("2"), &()));
     }
 }

@@ -145,7 +145,7 @@ impl Applier {
     }
 
     /// Makes an object, where it exists, have these labels and this deletion policy. The rest of it is
-    /// left alone.
+    /// left alone, and so is an object that a deleted predecessor of `owner` takes with it.
     ///
     /// # Errors
     /// [`Error::NotControlled`] where the object has a controller.
@@ -164,6 +164,9 @@ impl Applier {
         let Some(object) = store.get(owner.namespace().as_deref(), name) else {
             return Ok(());
         };
+        if has_dangling_owner(&*object, owner, &O::DynamicType::default()) {
+            return Ok(());
+        }
         if controller_ref(&*object).is_some() {
             return Err(not_controlled(&*object, store));
         }

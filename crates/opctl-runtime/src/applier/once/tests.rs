@@ -1,5 +1,7 @@
 //! Creations whose answers are lost.
 
+mod predecessors;
+
 use std::io;
 use std::sync::Mutex;
 
