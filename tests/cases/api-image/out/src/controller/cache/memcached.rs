@@ -62,7 +62,9 @@ pub fn start(manager: &Manager) {
         objects: controller.store(),
         deployments: controller.owns(),
         // Also of a deleted predecessor whose children were orphaned.
-        applier: controller.applier().adopting(workload::managed_by(IDENTITY)),
+        applier: controller
+            .applier()
+            .adopting(workload::managed_by(IDENTITY)),
         image: std::env::var(VARIABLE).unwrap_or_else(|_| IMAGE.to_owned()),
     };
     controller.run(reconcile, context);
