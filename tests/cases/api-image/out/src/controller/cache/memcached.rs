@@ -24,8 +24,9 @@ use opctl_runtime::{Applier, Controller, Error, Manager, Result, Store};
 use crate::IDENTITY;
 use crate::api::cache::v1alpha1;
 
-/// The label `app.kubernetes.io/name` of the Deployment and its pods.
-const APP: &str = "memcached";
+/// The label `app.kubernetes.io/name` of the Deployment and its pods. Its capitals keep the Services of
+/// Helm charts from selecting the pods, and the other way round: a chart has a lower-case name.
+const APP: &str = "Memcached";
 
 /// The image where the spec names none, unless this variable is set in the manager's environment.
 const IMAGE: &str = "memcached:1.6.26-alpine3.19";
