@@ -32,6 +32,10 @@ impl Background {
             .unwrap_or_default()
     }
 
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Fails the test when the command has ended.
     pub fn assert_runs(&mut self) {
         let ended = self.child.try_wait().unwrap();
@@ -52,8 +56,7 @@ impl Background {
 
     /// Sends the signal to the whole group.
     pub fn send(&self, signal: Signal) {
-        let group = Pid::from_child(&self.child);
-        let _ = kill_process_group(group, signal); // it may have ended meanwhile
+        let _ = kill_process_group(self.pid(), signal); // it may have ended meanwhile
     }
 }
 
