@@ -10,6 +10,7 @@ mod audit;
 mod background;
 mod cluster;
 mod cost;
+mod crashes;
 mod docs;
 mod everything;
 mod faults;
