@@ -19,7 +19,7 @@ pub(super) struct Policy {
 impl Applier {
     /// An applier that adopts orphans: it becomes the controller of an object of the desired name that
     /// has no controller, and whose labels match the selector, as a ReplicaSet does with pods. Without
-    /// it such an object is [`Error::NotControlled`].
+    /// it such an object is [`Error::NotControlled`](crate::Error::NotControlled).
     ///
     /// The orphans of an owner that was deleted with `kubectl delete --cascade=orphan` have the labels
     /// that the operator gave them; an object of another origin gets them from who wants it adopted.
@@ -48,7 +48,7 @@ impl Applier {
     }
 
     /// An applier that deletes an object which cannot be changed to the desired state, instead of
-    /// returning [`Error::Immutable`]. The reconcile that follows the deletion creates it.
+    /// returning [`Error::Immutable`](crate::Error::Immutable). The reconcile that follows the deletion creates it.
     ///
     /// # Caveats
     /// What the object holds is lost, and so are its pods until the new one has its own. It needs
