@@ -1,11 +1,11 @@
 //! Kubernetes events: `kubectl describe` shows them below the object that they are about.
 //!
-//! kube's `Recorder` keeps every event whole for as long as it can repeat: with 200 objects that was
-//! 0.9 of 5.6 MB of heap. A repetition keeps the first note, too. Here a hash decides whether an event
-//! repeats, and the note counts.
+//! kube's `Recorder` has no limits, and keeps every event whole for as long as it can repeat: with 200
+//! objects that was 0.9 of 5.6 MB of heap. A repetition keeps the first note, too. Here a hash decides
+//! whether an event repeats, the note counts, and an object has no more events than client-go allows.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod history;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,21 @@ use kube::runtime::events::EventType;
 use kube::{Api, Client, Resource};
 use serde_json::json;
 use tokio::time::timeout;
-use tracing::warn;
+use tracing::{debug, warn};
 
+use self::history::{History, Series};
 use crate::Identity;
-
-/// How long after the last time the same event is a repetition: as long as client-go takes it for
-/// one (`finishTime` in tools/events).
-const SERIES: Duration = Duration::from_secs(6 * 60);
 
 /// How long publishing may hold up the reconcile that publishes.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Publishes events. Clones share what they know of repetitions.
+/// How long the name of an object may be (RFC 1123, `DNS1123SubdomainMaxLength` of apimachinery).
+const MAX_NAME: usize = 253;
+
+/// Publishes events, in the limits of client-go: an object has 25 events of a type at once and then one
+/// each 5 minutes; the same event again within 6 minutes is counted; and the tenth note of one reason
+/// within 10 minutes stands for all that follow, as "(combined from similar events)". What exceeds that
+/// is dropped. Clones share what they know of events.
 ///
 /// # Example
 /// ```no_run
@@ -51,15 +54,7 @@ pub struct EventRecorder {
     controller: &'static str,
     /// The pod, or whatever else runs this process.
     instance: String,
-    series: Arc<Mutex<HashMap<u64, Series>>>,
-}
-
-/// An event that has been published.
-#[derive(Clone)]
-struct Series {
-    event: String,
-    count: i32,
-    last: Instant,
+    history: Arc<Mutex<History>>,
 }
 
 impl EventRecorder {
@@ -70,7 +65,7 @@ impl EventRecorder {
             client,
             controller: name,
             instance: std::env::var("POD_NAME").unwrap_or_else(|_| name.to_owned()),
-            series: Arc::default(),
+            history: Arc::new(Mutex::new(History::new(Instant::now()))),
         }
     }
 
@@ -96,18 +91,30 @@ impl EventRecorder {
         reason: &str,
         note: &str,
     ) {
-        let hash = hash(&regarding, type_, reason, note);
+        let now = Instant::now();
+        let observed = self.history().observe(&regarding, type_, reason, note, now);
+        let Some(publication) = observed else {
+            debug!(reason, note, "dropping an event: the object has too many");
+            return;
+        };
         let send = async {
-            if let Some(series) = self.repeated(hash) {
+            if let Some(series) = publication.series {
                 match self.repeat(&regarding, &series).await {
                     Err(kube::Error::Api(answer)) if answer.is_not_found() => {} // it has expired
                     repeated => return repeated,
                 }
             }
-            self.create(regarding, type_, reason, note).await
+            if publication.is_combined {
+                let note = format!("(combined from similar events): {note}");
+                self.create(regarding, type_, reason, &note).await
+            } else {
+                self.create(regarding, type_, reason, note).await
+            }
         };
         match timeout(PUBLISH_TIMEOUT, send).await {
-            Ok(Ok(series)) => drop(self.series().insert(hash, series)),
+            Ok(Ok(series)) => self
+                .history()
+                .insert(publication.key, series, Instant::now()),
             Ok(Err(error)) => warn!(%error, "cannot publish an event"),
             Err(_) => warn!("cannot publish an event within {PUBLISH_TIMEOUT:?}"),
         }
@@ -121,8 +128,8 @@ impl EventRecorder {
         note: &str,
     ) -> kube::Result<Series> {
         let now = Timestamp::now();
-        let name = regarding.name.as_deref().unwrap_or_default();
-        let name = format!("{name}.{:x}", now.as_nanosecond());
+        let object = regarding.name.as_deref().unwrap_or_default();
+        let name = self.event_name(object, now);
         let events = self.events(&regarding);
         let event = Event {
             metadata: ObjectMeta {
@@ -143,7 +150,6 @@ impl EventRecorder {
         Ok(Series {
             event: name,
             count: 1,
-            last: Instant::now(),
         })
     }
 
@@ -157,15 +163,22 @@ impl EventRecorder {
         Ok(Series {
             event: series.event.clone(),
             count,
-            last: Instant::now(),
         })
     }
 
-    /// The event that this one repeats.
-    fn repeated(&self, hash: u64) -> Option<Series> {
-        let mut series = self.series();
-        series.retain(|_, series| series.last.elapsed() < SERIES);
-        series.get(&hash).cloned()
+    /// As client-go names events, unless that is no valid name: RBAC has objects such as `system:node`,
+    /// and the suffix makes long names too long.
+    fn event_name(&self, object: &str, time: Timestamp) -> String {
+        let suffix = format!(".{:x}", time.as_nanosecond());
+        let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        let prefix = if object.is_empty() || !object.chars().all(is_valid) {
+            self.controller
+        } else {
+            object
+        };
+        let prefix = &prefix[..prefix.len().min(MAX_NAME - suffix.len())];
+        // What a cut may have left at the end.
+        format!("{}{suffix}", prefix.trim_end_matches(['-', '.']))
     }
 
     /// Where the events of an object are: those of a cluster-scoped one are in `default`.
@@ -174,16 +187,9 @@ impl EventRecorder {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    fn series(&self) -> MutexGuard<'_, HashMap<u64, Series>> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What makes two events the same.
-fn hash(regarding: &ObjectReference, type_: EventType, reason: &str, note: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&regarding.uid, type_, reason, note).hash(&mut hasher);
-    hasher.finish()
 }
 
 fn name_of(type_: EventType) -> &'static str {
@@ -292,6 +298,66 @@ mod tests {
         }
         let sent = sent.lock().unwrap();
         assert!(sent.iter().all(|(method, _)| method == "POST"));
+    }
+
+    #[tokio::test]
+    async fn notes_that_differ_again_and_again_become_one_event() {
+        let (recorder, sent) = recorder(StatusCode::OK);
+        for replicas in 0..20 {
+            let note = format!("replicas {replicas} -> 3");
+            let object = object("1");
+            recorder
+                .publish(&object, EventType::Normal, "Updated", &note)
+                .await;
+        }
+        let sent = sent.lock().unwrap();
+        let created: Vec<_> = sent.iter().filter(|(method, _)| method == "POST").collect();
+        assert_eq!(created.len(), 10);
+        let note = "(combined from similar events): replicas 9 -> 3";
+        assert_eq!(created[9].1["note"], note);
+        assert_eq!(sent[19].1["series"]["count"], 11);
+    }
+
+    #[tokio::test]
+    async fn an_object_has_25_events_at_once() {
+        let (recorder, sent) = recorder(StatusCode::OK);
+        for uid in ["1", "2"] {
+            for _ in 0..100 {
+                recorder
+                    .publish(&object(uid), EventType::Normal, "Updated", "replicas")
+                    .await;
+            }
+        }
+        assert_eq!(sent.lock().unwrap().len(), 2 * 25);
+    }
+
+    #[tokio::test]
+    async fn events_have_names_that_the_api_server_takes() {
+        for name in [
+            "x".to_owned(),
+            "x".repeat(253),
+            format!("{}.{}", "x".repeat(235), "y".repeat(17)),
+            "system:node".to_owned(),
+        ] {
+            let (recorder, sent) = recorder(StatusCode::OK);
+            let mut object = object("1");
+            object.metadata.name = Some(name.clone());
+            recorder
+                .publish(&object, EventType::Normal, "Created", "created it")
+                .await;
+            let event = &sent.lock().unwrap()[0].1;
+            assert_eq!(event["regarding"]["name"], name);
+            let name = event["metadata"]["name"].as_str().unwrap();
+            assert!(name.len() <= 253, "{name} has {} bytes", name.len());
+            let labels = name.split('.');
+            let is_valid = |label: &str| {
+                let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+                label.starts_with(is_alphanumeric)
+                    && label.ends_with(is_alphanumeric)
+                    && label.chars().all(|c| is_alphanumeric(c) || c == '-')
+            };
+            assert!(labels.clone().all(is_valid), "{name}");
+        }
     }
 
     #[test]
