@@ -1,17 +1,19 @@
-//! The clients: every request is counted, and none writes without the lease.
+//! The clients: every attempt of a request is counted, and none writes without the lease.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use axum::http::{Method, Request, Response};
+use axum::http::{Method, Request, Response, StatusCode};
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, Client};
 use kube::config::Config;
 use tokio_rustls::rustls::crypto::ring;
-use tower::service_fn;
+use tower::retry::RetryLayer;
+use tower::{BoxError, Layer, service_fn};
 
 use crate::leader::LeaderState;
 use crate::metrics::Metrics;
@@ -36,22 +38,67 @@ pub(crate) fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// Counts the requests to `host`. Those that the client repeats by itself count as one.
+/// A client for the operator. Each attempt is counted: kube repeats what the API server answers with
+/// 429, 503 or 504, up to 15 times, so that is done here, above the count.
+pub(crate) fn connect_counted(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client> {
+    let (host, retries) = (host(&config), config.default_retry);
+    config.default_retry = false;
+    let client = counted(connect(config)?, metrics, host);
+    if !retries {
+        return Ok(client);
+    }
+    let namespace = client.default_namespace().to_owned();
+    let send = service_fn(move |request| {
+        let client = client.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    let retry = RetryLayer::new(RetryPolicy::server_retry());
+    Ok(Client::new(retry.layer(send), namespace))
+}
+
+/// The label `host` of client-go's request metrics.
+fn host(config: &Config) -> String {
+    let authority = config.cluster_url.authority();
+    authority.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Counts the requests to `host`, and measures how long they wait for an answer.
 pub(crate) fn counted(client: Client, metrics: Arc<Metrics>, host: String) -> Client {
+    let host: Arc<str> = host.into();
     layer(client, move |client, request| {
-        let (metrics, host) = (Arc::clone(&metrics), host.clone());
+        let (metrics, host) = (Arc::clone(&metrics), Arc::clone(&host));
         async move {
-            let method = request.method().clone();
+            let mut attempt = Attempt {
+                metrics,
+                host,
+                method: request.method().clone(),
+                start: Instant::now(),
+                code: None,
+            };
             let answer = client.send(request).await;
-            let code = answer.as_ref().ok().map(|answer| answer.status());
-            metrics.count_request(
-                &host,
-                method.as_str(),
-                code.as_ref().map(|code| code.as_str()),
-            );
+            attempt.code = answer.as_ref().ok().map(Response::status);
             answer
         }
     })
+}
+
+/// Is counted when it goes: also where nobody waits for the answer any more, as when a reconcile takes
+/// too long.
+struct Attempt {
+    metrics: Arc<Metrics>,
+    host: Arc<str>,
+    method: Method,
+    start: Instant,
+    code: Option<StatusCode>,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let code = self.code.as_ref().map(StatusCode::as_str);
+        let took = self.start.elapsed();
+        self.metrics
+            .count_request(&self.host, self.method.as_str(), code, took);
+    }
 }
 
 /// Lets nothing but reads pass unless this process is the leader. That is looked at whenever the
@@ -95,10 +142,15 @@ where
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::future::pending;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::spawn;
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
     use kube::api::PostParams;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -132,5 +184,58 @@ mod tests {
         assert!(api.get("x").await.is_ok());
         let line = r#"rest_client_requests_total{code="200",method="GET",host="server"} 1"#;
         assert!(metrics.encode().unwrap().contains(line));
+    }
+
+    #[tokio::test]
+    async fn a_request_that_hangs_is_counted_when_it_is_dropped() {
+        let service =
+            service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
+        let metrics = Arc::new(Metrics::for_tests());
+        let client = Client::new(service, "default");
+        let client = counted(client, Arc::clone(&metrics), "server".to_owned());
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let limit = Duration::from_millis(50);
+        assert!(timeout(limit, api.get("x")).await.is_err());
+        let text = metrics.encode().unwrap();
+        for line in [
+            r#"rest_client_requests_total{code="<error>",method="GET",host="server"} 1"#,
+            r#"rest_client_request_duration_seconds_bucket{le="0.025",verb="GET",host="server"} 0"#,
+            r#"rest_client_request_duration_seconds_count{verb="GET",host="server"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    /// An API server that sheds load twice before it answers.
+    fn shedding() -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answers = [
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\n{\"metadata\": {\"name\": \"x\"}} ",
+        ];
+        spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            for answer in answers {
+                // A request without a body comes in one piece.
+                assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
+                connection.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        Config::new(url.parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_the_client_repeats_by_itself_is_counted() {
+        let metrics = Arc::new(Metrics::for_tests());
+        let client = connect_counted(shedding(), Arc::clone(&metrics)).unwrap();
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        assert!(api.get("x").await.is_ok());
+        let text = metrics.encode().unwrap();
+        for code in [429, 503, 200] {
+            let sample = format!("code=\"{code}\",method=\"GET\"");
+            assert!(text.contains(&sample), "{sample} is not in\n{text}");
+        }
     }
 }

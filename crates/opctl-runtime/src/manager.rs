@@ -106,24 +106,36 @@ impl Manager {
         config: Config,
         options: Options,
     ) -> kube::Result<Self> {
-        let client = client::connect(config.clone())?;
-        Ok(Self::build(identity, client, Some(config), options))
+        let metrics = Arc::new(Metrics::new(identity));
+        let client = client::connect_counted(config.clone(), Arc::clone(&metrics))?;
+        Ok(Self::build(
+            identity,
+            client,
+            metrics,
+            Some(config),
+            options,
+        ))
     }
 
     /// A manager on an existing client, as tests have one.
     pub fn new(identity: Identity, client: Client, options: Options) -> Self {
-        Self::build(identity, client, None, options)
+        let metrics = Arc::new(Metrics::new(identity));
+        let client = client::counted(client, Arc::clone(&metrics), String::new());
+        Self::build(identity, client, metrics, None, options)
     }
 
-    fn build(identity: Identity, client: Client, config: Option<Config>, options: Options) -> Self {
-        let metrics = Arc::new(Metrics::new(identity));
+    fn build(
+        identity: Identity,
+        unfenced: Client,
+        metrics: Arc<Metrics>,
+        config: Option<Config>,
+        options: Options,
+    ) -> Self {
         let leader = if options.leader_election.enabled {
             LeaderState::default()
         } else {
             LeaderState::without_election()
         };
-        let host = config.as_ref().map(host).unwrap_or_default();
-        let unfenced = client::counted(client, Arc::clone(&metrics), host);
         let client = client::fenced(unfenced.clone(), leader.clone());
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let applier = Applier::new(identity, client.clone());
@@ -341,12 +353,6 @@ impl Manager {
         let stores = &self.0.stores;
         stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The label `host` of client-go's request metrics.
-fn host(config: &Config) -> String {
-    let authority = config.cluster_url.authority();
-    authority.map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ const BUCKETS: [f64; 12] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0,
 ];
 
+/// client-go's buckets for requests, in seconds (`rest_client_request_duration_seconds` in
+/// controller-runtime's pkg/metrics).
+const REQUEST_BUCKETS: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
+
 /// What a reconcile can end with.
 const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
 
@@ -46,6 +52,12 @@ struct Queue {
 struct Request {
     code: String,
     method: String,
+    host: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verb {
+    verb: String,
     host: String,
 }
 
@@ -86,6 +98,7 @@ pub(crate) struct Metrics {
     retries: Family<Queue, Counter>,
     waited: Histograms<Queue>,
     requests: Family<Request, Counter>,
+    request_time: Histograms<Verb>,
     leader: Family<Lease, Gauge>,
     synced: Family<Watch, Gauge>,
 }
@@ -122,6 +135,7 @@ impl Metrics {
             retries: Family::default(),
             waited: Family::new_with_constructor(new),
             requests: Family::default(),
+            request_time: Family::new_with_constructor(|| Histogram::new(REQUEST_BUCKETS)),
             leader: Family::default(),
             synced: Family::default(),
             registry: Mutex::default(),
@@ -176,6 +190,11 @@ impl Metrics {
 
         let help = "Requests to the API server by the status code of the answer";
         registry.register("rest_client_requests", help, families.requests.clone());
+        registry.register(
+            "rest_client_request_duration_seconds",
+            "How long requests waited for the head of the answer, in seconds",
+            families.request_time.clone(),
+        );
         let help = "Whether this process holds the lease";
         registry.register(
             "leader_election_master_status",
@@ -247,13 +266,21 @@ impl Metrics {
     }
 
     /// Counts a request; `code` is that of its answer, if there was one.
-    pub fn count_request(&self, host: &str, method: &str, code: Option<&str>) {
+    pub fn count_request(&self, host: &str, method: &str, code: Option<&str>, took: Duration) {
+        let (method, host) = (method.to_owned(), host.to_owned());
+        let verb = Verb {
+            verb: method.clone(),
+            host: host.clone(),
+        };
         let request = Request {
+            // What client-go has for requests without an answer.
             code: code.unwrap_or("<error>").to_owned(),
-            method: method.to_owned(),
-            host: host.to_owned(),
+            method,
+            host,
         };
         self.requests.get_or_create(&request).inc();
+        let time = self.request_time.get_or_create_owned(&verb);
+        time.observe(took.as_secs_f64());
     }
 
     /// Whether a store has a complete list of the selected objects in that namespace.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Manager, host, signals};
+use super::{Manager, signals};
 use crate::client;
 use crate::leader::Elector;
 use crate::server;
@@ -81,9 +81,8 @@ fn own_client(manager: &Manager) -> Result<Client> {
     let Some(config) = &manager.0.config else {
         return Ok(manager.0.unfenced.clone());
     };
-    let client = client::connect(config.clone())?;
     let metrics = Arc::clone(manager.metrics());
-    Ok(client::counted(client, metrics, host(config)))
+    Ok(client::connect_counted(config.clone(), metrics)?)
 }
 
 /// Keeps this process the leader, once it is, until `release`.
