@@ -36,6 +36,11 @@ impl Background {
         Pid::from_child(&self.child)
     }
 
+    /// Whether the command has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Fails the test when the command has ended.
     pub fn assert_runs(&mut self) {
         let ended = self.child.try_wait().unwrap();

@@ -2,6 +2,7 @@
 //! and requests that fail. The operator is the binary of the Memcached project, with the rights of
 //! the ServiceAccount that the project deploys.
 
+mod alerts;
 mod failover;
 mod fleet;
 mod metrics;

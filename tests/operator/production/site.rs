@@ -18,7 +18,7 @@ const NAMESPACE: &str = "memcached-operator-system";
 const ACCOUNT: &str = "memcached-operator-controller-manager";
 
 pub struct Site<'a> {
-    machine: &'a Machine,
+    pub machine: &'a Machine,
     pub project: Project<'a>,
     pub cluster: Cluster,
 }
@@ -75,6 +75,16 @@ impl<'a> Site<'a> {
 
     /// A manager that has these credentials.
     pub fn manager_as(&self, account: &Account, name: &str, args: &[&str]) -> Manager {
+        let mut manager = self.start(account, name, args);
+        eventually(&format!("ready {name}"), || {
+            manager.process.assert_runs();
+            get(manager.probes, "/readyz")
+        });
+        manager
+    }
+
+    /// A manager that may never be ready.
+    pub fn start(&self, account: &Account, name: &str, args: &[&str]) -> Manager {
         let (probes, metrics) = (free_port(), free_port());
         let mut command = self.machine.command(target().join("debug/manager").to_str().unwrap());
         command.env("KUBECONFIG", &account.kubeconfig);
@@ -83,13 +93,9 @@ impl<'a> Site<'a> {
         command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
         command.arg("--metrics-secure=false").args(args);
         let log = self.machine.home().join(format!("{name}.log"));
-        let mut process = Background::start(name, command, log);
-        eventually(&format!("ready {name}"), || {
-            process.assert_runs();
-            get(probes, "/readyz")
-        });
+        let process = Background::start(name, command, log);
         let credential = account.credential.clone();
-        Manager { name: name.to_owned(), process, metrics, credential }
+        Manager { name: name.to_owned(), process, probes, metrics, credential }
     }
 
     /// The lease that the managers hold.
@@ -122,6 +128,7 @@ pub struct Manager {
     pub name: String,
     pub process: Background,
     pub credential: String,
+    probes: u16,
     metrics: u16,
 }
 
@@ -132,7 +139,12 @@ impl Manager {
 
     /// All metrics.
     pub fn scrape(&self) -> String {
-        get(self.metrics, "/metrics").unwrap()
+        self.try_scrape().unwrap()
+    }
+
+    /// All metrics, unless the manager is about to start or to end.
+    pub fn try_scrape(&self) -> Result<String, String> {
+        get(self.metrics, "/metrics")
     }
 
     /// The sum of the samples of a metric.
