@@ -117,7 +117,8 @@ impl Manager {
         ))
     }
 
-    /// A manager on an existing client, as tests have one.
+    /// A manager on an existing client, as tests have one. In the metrics, what that client repeats by
+    /// itself counts as one request.
     pub fn new(identity: Identity, client: Client, options: Options) -> Self {
         let metrics = Arc::new(Metrics::new(identity));
         let client = client::counted(client, Arc::clone(&metrics), String::new());

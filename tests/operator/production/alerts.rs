@@ -28,8 +28,8 @@ const PACE: u32 = 15;
 /// How long all is well before the outage, in scrapes.
 const HEALTHY: u32 = 30;
 
-/// How long the outage is observed, in scrapes: 25 minutes.
-const OUTAGE: u32 = 100;
+/// How long the outage is observed, in scrapes: 30 minutes.
+const OUTAGE: u32 = 120;
 
 /// What happens to a manager.
 enum Outage {

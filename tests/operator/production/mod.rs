@@ -9,4 +9,5 @@ mod metrics;
 mod outages;
 mod refusals;
 mod site;
+mod token;
 mod writes;

@@ -15,7 +15,8 @@ use crate::wait::{eventually, timed};
 
 const PROJECT: &str = "memcached-operator";
 const NAMESPACE: &str = "memcached-operator-system";
-const ACCOUNT: &str = "memcached-operator-controller-manager";
+/// The ServiceAccount of the deployed operator.
+pub const ACCOUNT: &str = "memcached-operator-controller-manager";
 
 pub struct Site<'a> {
     pub machine: &'a Machine,
@@ -41,7 +42,17 @@ impl<'a> Site<'a> {
 
     /// Credentials of their own of the deployed ServiceAccount.
     pub fn account(&self, name: &str) -> Account {
-        let token = self.cluster.ok(&["create", "token", ACCOUNT, "-n", NAMESPACE]);
+        self.account_of(ACCOUNT, NAMESPACE, name)
+    }
+
+    /// The namespace of the deployed operator.
+    pub fn namespace(&self) -> String {
+        NAMESPACE.to_owned()
+    }
+
+    /// Credentials of a ServiceAccount.
+    pub fn account_of(&self, account: &str, namespace: &str, name: &str) -> Account {
+        let token = self.cluster.ok(&["create", "token", account, "-n", namespace]);
         let view = self.cluster.ok(&["config", "view", "--minify", "--raw", "-o", "json"]);
         let view: Value = serde_json::from_str(&view).unwrap();
         let cluster = &view["clusters"][0]["cluster"];
@@ -91,7 +102,10 @@ impl<'a> Site<'a> {
         command.env("POD_NAME", name).env("POD_NAMESPACE", NAMESPACE);
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"));
         command.arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
-        command.arg("--metrics-secure=false").args(args);
+        if !args.contains(&"--metrics-secure") {
+            command.arg("--metrics-secure=false");
+        }
+        command.args(args);
         let log = self.machine.home().join(format!("{name}.log"));
         let process = Background::start(name, command, log);
         let credential = account.credential.clone();
@@ -129,7 +143,7 @@ pub struct Manager {
     pub process: Background,
     pub credential: String,
     probes: u16,
-    metrics: u16,
+    pub metrics: u16,
 }
 
 impl Manager {
