@@ -31,6 +31,9 @@ const HEALTHY: u32 = 30;
 /// How long the outage is observed, in scrapes: 30 minutes.
 const OUTAGE: u32 = 120;
 
+/// What an API server that does not work leads to: the leader ends, and what follows it cannot start.
+const FAILING: &[&str] = &["NoLeader", "RequestsFailing", "StoreNotSynced"];
+
 /// What happens to a manager.
 enum Outage {
     Nothing,
@@ -51,11 +54,15 @@ fn alerts_fire_in_the_outages_that_they_are_for() {
     let slow = Duration::from_secs(12);
     let outages: [(&str, Outage, &[&str]); 13] = [
         ("well", Nothing, &[]),
-        ("hangs", Requests(Fault::Hang), &["NoLeader", "RequestsFailing"]),
-        ("throttles", Requests(Fault::Status(429)), &["NoLeader", "RequestsFailing"]),
-        ("overloaded", Requests(Fault::Status(503)), &["NoLeader", "RequestsFailing"]),
-        ("unreachable", Requests(Fault::Disconnect), &["NoLeader", "RequestsFailing"]),
-        ("forbids", Requests(Fault::Status(403)), &["NoLeader", "RequestsForbidden"]),
+        ("hangs", Requests(Fault::Hang), FAILING),
+        ("throttles", Requests(Fault::Status(429)), FAILING),
+        ("overloaded", Requests(Fault::Status(503)), FAILING),
+        ("unreachable", Requests(Fault::Disconnect), FAILING),
+        (
+            "forbids",
+            Requests(Fault::Status(403)),
+            &["NoLeader", "RequestsForbidden", "StoreNotSynced"],
+        ),
         ("forbids-writes", Writes(Fault::Status(403)), &["ReconcileErrors", "RequestsForbidden"]),
         ("refuses", Writes(Fault::Status(422)), &["ReconcileErrors"]),
         ("slow", Writes(Fault::Delay(slow..slow * 2)), &["ReconcilesSlow"]),
