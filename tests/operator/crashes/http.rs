@@ -40,7 +40,8 @@ impl Request {
 
     /// Whether it may change something.
     pub fn writes(&self) -> bool {
-        !self.head.starts_with("GET ")
+        let is_dry_run = self.head.lines().next().is_some_and(|line| line.contains("dryRun="));
+        !self.head.starts_with("GET ") && !is_dry_run
     }
 
     pub fn watches(&self) -> bool {

@@ -86,9 +86,11 @@ fn normalize(object: &mut Value) {
     for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion"] {
         remove(&mut object["metadata"], field);
     }
-    // The hash of what was applied, of which the uids are a part.
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.retain(|key, _| !key.contains(".example.com/"));
+    // The hash of what was applied, of which the uids are a part, and what is random about a password.
+    for metadata in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
+        if let Some(annotations) = object.pointer_mut(metadata).and_then(Value::as_object_mut) {
+            annotations.retain(|key, _| !key.contains(".example.com/"));
+        }
     }
     remove(&mut object["metadata"]["labels"], "controller-revision-hash");
     match object["kind"].as_str().unwrap_or_default() {
