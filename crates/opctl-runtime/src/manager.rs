@@ -133,6 +133,9 @@ impl Manager {
         options: Options,
     ) -> Self {
         let leader = if options.leader_election.enabled {
+            // From the start: a manager that never comes to campaign does not lead, either.
+            let lease = options.leader_election.id.as_deref();
+            metrics.set_leader(lease.unwrap_or(identity.name()), false);
             LeaderState::default()
         } else {
             LeaderState::without_election()
@@ -396,5 +399,17 @@ mod tests {
         manager.watch::<ConfigMap>().config(config).start();
         manager.watch::<ConfigMap>().namespaces(["x", "y"]).start();
         assert_eq!(watches(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_manager_reports_from_the_start_that_it_does_not_lead() {
+        let options = Options::from_flags(["--leader-elect"]).unwrap();
+        let service =
+            service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::empty())));
+        let identity = Identity::new("test", "1.0.0");
+        let manager = Manager::new(identity, Client::new(service, "default"), options);
+        let metrics = manager.encode_metrics().unwrap();
+        let status = r#"leader_election_master_status{name="test"} 0"#;
+        assert!(metrics.contains(status), "{metrics}");
     }
 }
