@@ -20,6 +20,12 @@ const INSTANCES: usize = 3;
 pub struct Cluster {
     folder: TempDir,
     pub password: String,
+    /// How many instances there are, as the operator tells them.
+    pub size: usize,
+    /// Whether the operator knows that the cluster has data.
+    pub initialized: bool,
+    /// The decision of a person.
+    pub restore_from: String,
     ports: [u16; INSTANCES],
     processes: [Option<Child>; INSTANCES],
 }
@@ -32,6 +38,9 @@ impl Cluster {
         let mut cluster = Self {
             folder,
             password: "70617373776f7264".to_owned(),
+            size,
+            initialized: false,
+            restore_from: String::new(),
             ports: [(); INSTANCES].map(|()| free_port()),
             processes: [const { None }; INSTANCES],
         };
@@ -41,8 +50,9 @@ impl Cluster {
             cluster.start(instance);
         }
         for instance in 0..size {
-            cluster.until(instance, "select 1", "1");
+            cluster.until_ready(instance);
         }
+        cluster.initialized = size > 0;
         cluster
     }
 
@@ -63,25 +73,34 @@ impl Cluster {
 
     /// A script as the pods run it.
     fn script(&self, name: &str) -> Command {
-        let path = format!("project/src/controller/db/postgres_cluster/{name}");
+        let text = |name| {
+            let path = format!("project/src/controller/db/postgres_cluster/{name}");
+            fs::read_to_string(self.path(&path)).unwrap()
+        };
+        let script = match name {
+            "start.sh" => [text("decide.sh"), text("facts.sh"), text(name)].concat(),
+            name => text(name),
+        };
         let mut command = command("/bin/sh");
-        command.arg("-c").arg(fs::read_to_string(self.path(&path)).unwrap());
+        command.arg("-c").arg(script);
         command.env("PGPASSWORD", &self.password).stdin(Stdio::null());
         command
     }
 
     fn script_of(&self, instance: usize, name: &str) -> Command {
         let mut command = self.script(name);
+        let addresses = self.ports.map(|port| format!("127.0.0.1:{port}"));
         command
             .env("POD_NAME", format!("sample-{instance}"))
             .env("PGDATA", self.data(instance))
             .env("RUN", self.path(&format!("{instance}/run")))
             .env("LISTEN_ADDRESSES", "127.0.0.1")
             .env("PGPORT", self.ports[instance].to_string())
-            .env("PRIMARY_HOST", "127.0.0.1")
-            .env("PRIMARY_PORT", self.ports[0].to_string())
-            .env("REPLICA_HOST", "127.0.0.1")
-            .env("REPLICA_PORT", self.ports[1].to_string())
+            .env("ADDRESSES", addresses.join(" "))
+            .env("SIZE", self.size.to_string())
+            .env("INITIALIZED", self.initialized.to_string())
+            .env("RESTORE_FROM", &self.restore_from)
+            .env("PATIENCE", "5")
             .env("WAL_KEEP_SIZE", "0");
         command
     }
@@ -115,6 +134,31 @@ impl Cluster {
         fs::remove_dir_all(self.data(instance)).unwrap();
     }
 
+    /// Puts the data of an instance elsewhere on its volume.
+    pub fn rename_data(&self, instance: usize, name: &str) {
+        fs::rename(self.data(instance), self.path(&format!("{instance}/{name}"))).unwrap();
+    }
+
+    /// What there is on the volume of an instance beside the lock and the sockets.
+    pub fn volume(&self, instance: usize) -> Vec<String> {
+        let files = fs::read_dir(self.path(&instance.to_string())).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name != "lock" && name != "run").collect();
+        names.sort();
+        names
+    }
+
+    /// Copies the data of an instance that is stopped, as a snapshot of its volume does.
+    pub fn copy_data(&self, instance: usize, from: &str, to: &str) {
+        let path = |name: &str| self.path(&format!("{instance}/{name}"));
+        let mut copy = command("/bin/cp");
+        outcome(copy.arg("-a").arg(path(from)).arg(path(to)).output().unwrap()).unwrap();
+    }
+
+    pub fn remove(&self, instance: usize, path: &str) {
+        fs::remove_file(self.data(instance).join(path)).unwrap();
+    }
+
     /// What an instance that cannot start has to say.
     pub fn fails(&mut self, instance: usize) -> String {
         self.start(instance);
@@ -122,6 +166,32 @@ impl Cluster {
         let status = eventually("end of the instance", || child.try_wait().unwrap());
         assert!(!status.success());
         self.log(instance)
+    }
+
+    /// What another process on the same volume has to say.
+    pub fn second(&self, instance: usize) -> String {
+        let output = self.script_of(instance, "start.sh").output().unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr)
+    }
+
+    /// A client that keeps its connection.
+    pub fn sleep(&self, instance: usize) -> Connection {
+        let mut psql = self.client(instance, "psql");
+        psql.args(["--no-psqlrc", "--command", "select pg_sleep(600)"]);
+        Connection(psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Whether the readiness probe succeeds.
+    pub fn ready(&self, instance: usize) -> bool {
+        outcome(self.script_of(instance, "ready.sh").output().unwrap()).is_ok()
+    }
+
+    pub fn until_ready(&mut self, instance: usize) {
+        eventually(&format!("ready instance {instance}"), || {
+            self.restart_if_ended(instance);
+            self.ready(instance).then_some(())
+        });
     }
 
     /// Whether the liveness probe succeeds.
@@ -174,12 +244,17 @@ impl Cluster {
     pub fn until(&mut self, instance: usize, sql: &str, answer: &str) {
         let what = format!("`{answer}` from instance {instance}");
         eventually(&what, || {
-            let process = self.processes[instance].as_mut();
-            if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
-                self.start(instance);
-            }
+            self.restart_if_ended(instance);
             (self.query(instance, sql).as_deref() == Ok(answer)).then_some(())
         });
+    }
+
+    /// As kubelet does with a container.
+    fn restart_if_ended(&mut self, instance: usize) {
+        let process = self.processes[instance].as_mut();
+        if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
+            self.start(instance);
+        }
     }
 
     /// What an instance has logged.
@@ -206,6 +281,16 @@ impl Cluster {
         if let Some((user, group)) = *USER {
             chown(path, Some(user), Some(group)).unwrap();
         }
+    }
+}
+
+/// A client that goes when this is dropped.
+pub struct Connection(Child);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        self.0.wait().unwrap();
     }
 }
 

@@ -64,98 +64,264 @@ fn whatever_a_kill_leaves_is_healed_by_the_next_start() {
     other.until(0, "select 1", "1");
 }
 
+/// The data that an instance has kept beside its own.
+fn kept(cluster: &Cluster, instance: usize) -> Vec<String> {
+    let mut names = cluster.volume(instance);
+    names.retain(|name| name.starts_with("data.kept."));
+    names
+}
+
+const STREAMING: (&str, &str) = ("select status from pg_stat_wal_receiver", "streaming");
+
+/// A cluster with the row 1 on every instance.
+fn with_a_row(size: usize) -> Cluster {
+    let mut cluster = Cluster::of(size);
+    cluster.query(0, TABLE).unwrap();
+    insert(&cluster, 0, 1);
+    for replica in 1..size {
+        cluster.until(replica, ALL, "1");
+    }
+    cluster
+}
+
+fn insert(cluster: &Cluster, instance: usize, row: u32) {
+    cluster.query(instance, &format!("insert into t values ({row})")).unwrap();
+}
+
 #[test]
 fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
     let mut cluster = Cluster::of(2);
     cluster.query(0, TABLE).unwrap();
     cluster.stop(1);
-    cluster.query(0, "insert into t values (1)").unwrap();
+    insert(&cluster, 0, 1);
     for _ in 0..3 {
         cluster.query(0, "select pg_switch_wal()").unwrap();
         cluster.query(0, "checkpoint").unwrap();
     }
     cluster.start(1);
     cluster.until(1, ALL, "1");
-    cluster.until(1, "select status from pg_stat_wal_receiver", "streaming");
+    cluster.until(1, STREAMING.0, STREAMING.1);
     let log = cluster.log(1);
     assert!(log.contains("no longer has the WAL that follows the data here"), "{log}");
+    assert_eq!(kept(&cluster, 1).len(), 1, "{:?}", cluster.volume(1));
 
     // One that was away for a moment goes on with what it has.
     cluster.stop(1);
-    cluster.query(0, "insert into t values (2)").unwrap();
+    insert(&cluster, 0, 2);
     cluster.start(1);
     cluster.until(1, ALL, "1 2");
-    assert_eq!(cluster.log(1).matches("copying the primary's data").count(), 2);
+    assert_eq!(kept(&cluster, 1).len(), 1);
 }
 
 #[test]
 fn the_primary_gets_its_lost_data_back_from_a_replica() {
-    let mut cluster = Cluster::of(2);
-    cluster.query(0, TABLE).unwrap();
-    cluster.query(0, "insert into t values (1)").unwrap();
-    cluster.until(1, ALL, "1");
+    let mut cluster = with_a_row(2);
     cluster.stop(0);
     cluster.until(1, ALL, "1"); // it can be read meanwhile
     cluster.lose_data(0);
     cluster.start(0);
-    cluster.until(0, ALL, "1");
-    cluster.query(0, "insert into t values (2)").unwrap();
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1"));
+    insert(&cluster, 0, 2);
     cluster.until(1, ALL, "1 2");
-    assert_eq!(cluster.alive(1), Ok(()));
+    cluster.until_ready(1);
 }
 
 #[test]
-fn a_possible_only_copy_is_never_deleted() {
-    let mut cluster = Cluster::of(2);
-    cluster.query(0, TABLE).unwrap();
-    cluster.query(0, "insert into t values (1)").unwrap();
-    cluster.until(1, ALL, "1");
-    cluster.stop(1);
-    cluster.stop(0);
+fn an_empty_database_never_takes_the_place_of_data() {
+    let mut cluster = with_a_row(2);
+    cluster.kill(1);
+    cluster.kill(0);
     cluster.lose_data(0);
-    cluster.start(0); // no replica answers: it makes an empty database
-    cluster.until(0, "select 1", "1");
-    let log = cluster.fails(1);
-    assert!(log.contains("maybe the only copy"), "{log}");
+    let log = cluster.fails(0);
+    assert!(log.contains("the data are lost, and instances 1 do not answer"), "{log}");
 
-    // With the primary away it serves what it has, from which the primary takes it.
-    cluster.stop(0);
-    cluster.lose_data(0);
-    cluster.start(1);
-    cluster.until(1, ALL, "1");
+    // The primary waits for the replica, which starts at the same time.
     cluster.start(0);
+    cluster.start(1);
     cluster.until(0, ALL, "1");
+    cluster.until_ready(1);
+
+    let mut single = with_a_row(1);
+    single.stop(0);
+    single.rename_data(0, "data.old");
+    let log = single.fails(0);
+    assert!(log.contains("restore a backup into a new cluster"), "{log}");
+    assert_eq!(single.volume(0), ["data.old"]);
 }
 
 #[test]
-fn a_replica_that_does_not_follow_is_not_alive() {
-    let mut cluster = Cluster::of(2);
-    cluster.query(0, TABLE).unwrap();
-    // As if it had another password than the primary.
+fn what_a_promoted_replica_has_is_never_lost() {
+    let mut cluster = with_a_row(2);
     cluster.stop(0);
-    assert_eq!(cluster.alive(1), Ok(()), "nobody is there to follow");
-    cluster.password = "another".to_owned();
-    cluster.start(0);
-    cluster.until(0, "select 1", "1");
-    eventually("unable to follow", || cluster.alive(1).is_err().then_some(()));
+    cluster.query(1, "select pg_promote()").unwrap();
+    insert(&cluster, 1, 2);
+    assert!(cluster.log(1).contains("ready to accept connections"));
+    let log = cluster.fails(0);
+    assert!(log.contains("instance 1 has what is missing here"), "{log}");
 
+    // It follows nobody, and nobody writes to it.
     cluster.stop(1);
     cluster.start(1);
-    cluster.until(1, "select status from pg_stat_wal_receiver", "streaming");
+    cluster.until(1, ALL, "1 2");
+    assert!(insert_fails(&cluster, 1) && !cluster.ready(1));
+    let log = cluster.fails(0);
+    assert!(log.contains("instance 1 has what is missing here"), "{log}");
+
+    cluster.restore_from = "1".to_owned();
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1 2"));
+    assert_eq!(kept(&cluster, 0).len(), 1);
+    cluster.until_ready(1);
+
+    // The decision is carried out once.
+    cluster.stop(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(kept(&cluster, 0).len(), 1);
+}
+
+fn insert_fails(cluster: &Cluster, instance: usize) -> bool {
+    cluster.query(instance, "insert into t values (0)").is_err()
+}
+
+#[test]
+fn a_person_may_do_without_what_another_instance_has() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(0);
+    cluster.query(1, "select pg_promote()").unwrap();
+    insert(&cluster, 1, 2);
+    cluster.restore_from = "0".to_owned();
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1"));
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.until(1, ALL, "1 2");
+    let log = cluster.log(1);
+    eventually("a replica that stands aside", || cluster.log(1).contains("are ahead").then_some(()));
+    assert!(!cluster.ready(1), "{log}");
+}
+
+#[test]
+fn the_most_advanced_replica_gives_its_data() {
+    let mut cluster = with_a_row(3);
+    cluster.stop(1);
+    insert(&cluster, 0, 2);
+    cluster.until(2, ALL, "1 2");
+    cluster.kill(0);
+    cluster.kill(2);
+    cluster.lose_data(0);
+    for instance in [1, 0, 2] {
+        cluster.start(instance);
+    }
+    cluster.until(0, ALL, "1 2");
+    for instance in 0..3 {
+        cluster.until_ready(instance);
+        assert_eq!(cluster.query(instance, ALL).as_deref(), Ok("1 2"));
+    }
+}
+
+#[test]
+fn an_older_volume_of_the_primary_is_not_used() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(0);
+    cluster.copy_data(0, "data", "snapshot");
+    cluster.start(0);
+    cluster.until_ready(0);
+    insert(&cluster, 0, 2);
+    cluster.until(1, ALL, "1 2");
+    cluster.stop(0);
+    cluster.lose_data(0);
+    cluster.copy_data(0, "snapshot", "data");
+    let log = cluster.fails(0);
+    assert!(log.contains("instance 1 has what is missing here"), "{log}");
+
+    // Without the replica it serves what it has. It then writes something else of the same length.
+    cluster.stop(1);
+    cluster.start(0);
+    cluster.until_ready(0);
+    insert(&cluster, 0, 3);
+    cluster.start(1);
+    cluster.until(1, ALL, "1 2");
+    let aside = "not following the primary, which does not have all of them";
+    eventually("a replica that stands aside", || cluster.log(1).contains(aside).then_some(()));
+    sleep(Duration::from_secs(2));
+    assert!(!cluster.ready(1));
+    assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1 2"), "it has what the primary lacks");
     assert_eq!(cluster.alive(1), Ok(()));
+}
+
+#[test]
+fn data_of_another_cluster_stay() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(1);
+    cluster.stop(0);
+    cluster.lose_data(0);
+    cluster.initialized = false; // as the operator of another cluster
+    cluster.start(0);
+    cluster.until_ready(0);
+    cluster.initialized = true;
+    cluster.start(1);
+    cluster.until(1, ALL, "1");
+    eventually("a replica that stands aside", || cluster.log(1).contains("are other").then_some(()));
+    assert!(!cluster.ready(1));
+}
+
+#[test]
+fn there_is_one_primary() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(1);
+    cluster.remove(1, "standby.signal");
+    cluster.start(1);
+    cluster.until_ready(1);
+    assert!(insert_fails(&cluster, 1));
+
+    // One that is promoted by hand does not count as a replica any more.
+    cluster.query(1, "select pg_promote()").unwrap();
+    eventually("an instance that is not ready", || (!cluster.ready(1)).then_some(()));
+}
+
+#[test]
+fn one_process_uses_a_volume() {
+    let mut cluster = with_a_row(1);
+    let log = cluster.second(0);
+    assert!(log.contains("another process uses this volume"), "{log}");
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1"));
+    cluster.stop(0);
+}
+
+#[test]
+fn an_instance_without_free_connections_is_alive() {
+    let cluster = with_a_row(1);
+    let sleepers: Vec<_> = (0..101).map(|_| cluster.sleep(0)).collect();
+    eventually("no connection", || {
+        let refusal = cluster.query(0, "select 1").err()?;
+        refusal.contains("too many clients").then_some(())
+    });
+    assert_eq!(cluster.alive(0), Ok(()));
+    assert!(cluster.ready(0));
+    drop(sleepers);
 }
 
 #[test]
 fn a_new_password_is_set_and_none_is_logged() {
     let mut cluster = Cluster::of(2);
     let old = cluster.password.clone();
+    cluster.query(0, "alter system set log_statement = 'all'").unwrap();
     for instance in [1, 0] {
         cluster.stop(instance);
     }
     cluster.password = "7265746f72".to_owned();
+    // The replica comes first, as a StatefulSet replaces its pods.
+    cluster.start(1);
+    sleep(Duration::from_secs(3));
+    assert_eq!(cluster.alive(1), Ok(()));
+    assert!(!cluster.ready(1));
+    cluster.start(0);
     for instance in [0, 1] {
-        cluster.start(instance);
-        cluster.until(instance, "select 1", "1");
+        cluster.until_ready(instance);
     }
     let new = std::mem::replace(&mut cluster.password, old.clone());
     let refusal = cluster.query(0, "select 1").unwrap_err();

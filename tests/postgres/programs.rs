@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 /// Where Debian and its like put the programs, in a folder for each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The folder of the programs. Where there is none, the first test installs them.
+/// The folder of the programs: `OPCTL_POSTGRES`, or that of the newest version here. Where there is none,
+/// the first test installs them.
 pub static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     find().unwrap_or_else(|| {
         let why = install().err();
@@ -25,6 +26,9 @@ pub static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 fn find() -> Option<PathBuf> {
+    if let Some(folder) = env::var_os("OPCTL_POSTGRES") {
+        return Some(folder.into());
+    }
     let debian = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let mut debian: Vec<_> = debian.map(|version| version.path().join("bin")).collect();
     debian.sort(); // all versions of this decade have two digits
