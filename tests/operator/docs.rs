@@ -29,9 +29,9 @@ fn every_page_is_covered() {
         .map(|page| page.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    // The second one's command is that of the test of `make rbac-audit`, the third one's runs the
-    // tests of recipes.
-    assert_eq!(pages, ["comparison.md", "least-privilege.md", "recipes.md"]);
+    // The second one has no command, the third one's is that of the test of `make rbac-audit`, and the
+    // last one's runs the tests of recipes.
+    assert_eq!(pages, ["comparison.md", "drift.md", "least-privilege.md", "recipes.md"]);
 }
 
 #[test]
