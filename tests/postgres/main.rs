@@ -200,7 +200,9 @@ fn a_person_may_do_without_what_another_instance_has() {
     cluster.start(1);
     cluster.until(1, ALL, "1 2");
     let log = cluster.log(1);
-    eventually("a replica that stands aside", || cluster.log(1).contains("are ahead").then_some(()));
+    eventually("a replica that stands aside", || {
+        cluster.log(1).contains("are ahead").then_some(())
+    });
     assert!(!cluster.ready(1), "{log}");
 }
 
@@ -265,7 +267,9 @@ fn data_of_another_cluster_stay() {
     cluster.initialized = true;
     cluster.start(1);
     cluster.until(1, ALL, "1");
-    eventually("a replica that stands aside", || cluster.log(1).contains("are other").then_some(()));
+    eventually("a replica that stands aside", || {
+        cluster.log(1).contains("are other").then_some(())
+    });
     assert!(!cluster.ready(1));
 }
 
