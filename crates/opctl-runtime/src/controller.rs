@@ -1,5 +1,6 @@
 //! A controller: what makes it reconcile an object, and how it does that.
 
+mod cause;
 mod queue;
 mod rate_limiter;
 mod resync;
@@ -25,6 +26,7 @@ use tracing::{Instrument, Span, info, info_span};
 pub use rate_limiter::RateLimiter;
 pub use runner::Retry;
 
+use self::cause::Causes;
 use self::queue::Queue;
 use self::runner::{Failure, ReconcileRunner};
 use self::trigger::subscribe;
@@ -299,7 +301,7 @@ impl<K: Object> Controller<K> {
     ) -> Self {
         let queue = Arc::clone(&self.queue);
         let source = source.filter_map(move |object| {
-            queue.add(object);
+            queue.add(object, Causes::SOURCE);
             async { None }
         });
         // It only feeds the queue; its end does not end the controller.
@@ -382,7 +384,7 @@ impl<K: Object> Controller<K> {
             move |object| Some(reference(object, &dyntype))
         });
         for object in store.list() {
-            queue.add(reference(&*object, &dyntype));
+            queue.add(reference(&*object, &dyntype), Causes::START);
         }
 
         let (runner, ids) = (
@@ -392,16 +394,17 @@ impl<K: Object> Controller<K> {
         let reconciles = applier(
             |object, context| {
                 let reference = reference(&*object, &dyntype);
-                let for_event = queue.take(&reference);
+                let causes = queue.take(&reference);
                 // Only now: what has changed since it was looked up was not added, because it waited.
                 let Some(object) = store.reader().get(&reference) else {
                     runner.forget(&reference);
                     return ready(Ok(Action::await_change())).boxed();
                 };
-                if let Some(wait) = runner.wait(&reference, object.meta(), for_event) {
+                if let Some(wait) = runner.wait(&reference, object.meta(), causes.is_some()) {
                     return ready(Ok(Action::requeue(wait))).boxed();
                 }
-                let span = span(&name, &*object, &ids.next());
+                let causes = queue.causes.describe(causes);
+                let span = span(&name, &*object, &ids.next(), &causes);
                 let (runner, reconcile) = (&runner, in_reconcile(|| reconcile(object, context)));
                 let attempt = async move {
                     let action = runner.run(&reference, reconcile).await?;
@@ -432,7 +435,8 @@ impl<K: Object> Controller<K> {
                 runner.forget(&gone);
                 // A new one may have appeared after that look, and what waits is not added again.
                 if store.reader().get(&gone).is_some() {
-                    queue.add(gone);
+                    let kind = queue.causes.of_kind(&K::kind(&dyntype));
+                    queue.add(gone, kind);
                 }
             }
         });
@@ -477,7 +481,7 @@ impl Ids {
 }
 
 /// What every log line of a reconcile carries.
-fn span<K: Object>(controller: &str, object: &K, reconcile_id: &str) -> Span {
+fn span<K: Object>(controller: &str, object: &K, reconcile_id: &str, causes: &str) -> Span {
     let (namespace, name) = (object.namespace(), object.name_any());
     info_span!(
         "reconcile",
@@ -485,7 +489,8 @@ fn span<K: Object>(controller: &str, object: &K, reconcile_id: &str) -> Span {
         namespace,
         object = name,
         generation = object.meta().generation,
-        reconcile_id
+        reconcile_id,
+        causes
     )
 }
 

@@ -10,6 +10,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::cause::{CauseNames, Causes};
 use crate::metrics::ControllerMetrics;
 use crate::object::Object;
 
@@ -17,13 +18,14 @@ use crate::object::Object;
 pub(super) struct Queue<K: Object> {
     state: Mutex<State<K>>,
     sender: mpsc::UnboundedSender<ObjectRef<K>>,
+    pub causes: CauseNames,
 }
 
 struct State<K: Object> {
     /// `None` while the queue is closed.
     metrics: Option<ControllerMetrics>,
-    /// Since when each object has been waiting.
-    waiting: HashMap<ObjectRef<K>, Instant>,
+    /// Since when each object has been waiting, and why.
+    waiting: HashMap<ObjectRef<K>, (Instant, Causes)>,
 }
 
 impl<K: Object> Queue<K> {
@@ -34,7 +36,12 @@ impl<K: Object> Queue<K> {
             metrics: None,
             waiting: HashMap::new(),
         });
-        let queue = Self { state, sender };
+        let causes = CauseNames::default();
+        let queue = Self {
+            state,
+            sender,
+            causes,
+        };
         (queue, poll_fn(move |context| receiver.poll_recv(context)))
     }
 
@@ -44,34 +51,37 @@ impl<K: Object> Queue<K> {
     }
 
     /// Has the object reconciled, once, however often it is added before that starts.
-    pub fn add(&self, mut object: ObjectRef<K>) {
+    pub fn add(&self, mut object: ObjectRef<K>, cause: Causes) {
         object.extra = Default::default();
         let mut state = self.state();
         let State { metrics, waiting } = &mut *state;
         let Some(metrics) = metrics else { return };
-        if let Entry::Vacant(entry) = waiting.entry(object) {
-            // The receiver is gone only when the process is about to end.
-            let _ = self.sender.send(entry.key().clone());
-            entry.insert(Instant::now());
-            metrics.adds.inc();
-            metrics.set_depth(waiting.len());
+        match waiting.entry(object) {
+            Entry::Occupied(mut entry) => entry.get_mut().1.insert(cause),
+            Entry::Vacant(entry) => {
+                // The receiver is gone only when the process is about to end.
+                let _ = self.sender.send(entry.key().clone());
+                entry.insert((Instant::now(), cause));
+                metrics.adds.inc();
+                metrics.set_depth(waiting.len());
+            }
         }
     }
 
-    /// The object no longer waits: it is being reconciled, or it is gone. Returns whether it did wait:
-    /// what it returned from its last reconcile brings it, too.
-    pub fn take(&self, object: &ObjectRef<K>) -> bool {
+    /// The object no longer waits: it is being reconciled, or it is gone. Returns why it did; `None`
+    /// where it did not: what it returned from its last reconcile brings it, too.
+    pub fn take(&self, object: &ObjectRef<K>) -> Option<Causes> {
         let mut state = self.state();
         let State { metrics, waiting } = &mut *state;
-        let since = waiting.remove(object);
+        let taken = waiting.remove(object);
         if let Some(metrics) = metrics {
-            match since {
-                Some(since) => metrics.waited.observe(since.elapsed().as_secs_f64()),
+            match taken {
+                Some((since, _)) => metrics.waited.observe(since.elapsed().as_secs_f64()),
                 None => _ = metrics.adds.inc(),
             }
             metrics.set_depth(waiting.len());
         }
-        since.is_some()
+        taken.map(|(_, causes)| causes)
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -91,21 +101,22 @@ mod tests {
     fn an_object_waits_once_until_it_is_taken() {
         let (queue, mut stream) = Queue::<ConfigMap>::new();
         let object = ObjectRef::new("x");
-        queue.add(object.clone());
+        queue.add(object.clone(), Causes::START);
         assert!(
             stream.next().now_or_never().is_none(),
             "the queue is closed"
         );
 
         queue.open(Metrics::for_tests().controller("test", 1));
-        queue.add(object.clone());
-        queue.add(object.clone());
+        queue.add(object.clone(), Causes::START);
+        queue.add(object.clone(), Causes::START);
         assert_eq!(stream.next().now_or_never().flatten(), Some(object.clone()));
-        queue.add(object.clone());
+        queue.add(object.clone(), Causes::START);
         assert!(stream.next().now_or_never().is_none(), "it still waits");
 
-        assert!(queue.take(&object) && !queue.take(&object));
-        queue.add(object.clone());
+        assert_eq!(queue.take(&object), Some(Causes::START));
+        assert_eq!(queue.take(&object), None);
+        queue.add(object.clone(), Causes::START);
         assert_eq!(stream.next().now_or_never().flatten(), Some(object));
     }
 }

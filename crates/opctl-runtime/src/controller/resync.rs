@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use super::cause::Causes;
 use super::queue::Queue;
 use crate::object::{Object, reference};
 use crate::store::Store;
@@ -29,6 +30,6 @@ pub(super) async fn run<K: Object>(store: &Store<K>, queue: &Queue<K>, period: O
         objects
             .map(|object| reference(&*object, store.dyntype()))
             .filter(|object| hasher.hash_one(object) % u64::from(GROUPS) == group)
-            .for_each(|object| queue.add(object));
+            .for_each(|object| queue.add(object, Causes::RESYNC));
     }
 }

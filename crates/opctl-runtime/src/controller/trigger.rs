@@ -23,6 +23,7 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
     I: IntoIterator<Item = ObjectRef<K>>,
 {
     let (queue, dyntype) = (Arc::clone(queue), store.dyntype().clone());
+    let cause = queue.causes.of_kind(&C::kind(&dyntype));
     store.subscribe(move |change| {
         if controller.is_some() && change.origin == (Origin::Write { quiet: controller }) {
             return;
@@ -39,7 +40,7 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
         }
         old.into_iter()
             .chain(new)
-            .for_each(|object| queue.add(object));
+            .for_each(|object| queue.add(object, cause));
     });
 }
 
