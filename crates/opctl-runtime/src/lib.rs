@@ -70,6 +70,7 @@ mod server;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod token_bucket;
 mod without_managed_fields;
 pub mod workload;
 

@@ -13,7 +13,7 @@ mod summary;
 use kube::api::ObjectMeta;
 
 pub(crate) use self::claim::{Claim, claim};
-pub(crate) use self::summary::summarize;
+pub(crate) use self::summary::{Key, summarize};
 
 /// The name of the annotation with the hash of the desired object. It has the prefix of an API
 /// group, and who owns it has applied the object.

@@ -14,7 +14,7 @@ use serde::de::{
 };
 use serde::{Deserialize, Serialize, forward_to_deserialize_any};
 
-use crate::ownership::summarize;
+use crate::ownership::{Key, summarize};
 
 /// An object without its managed fields, which are half of it or more; their summary is in
 /// `metadata.selfLink` ([`ownership::of_others`](crate::ownership::of_others)).
@@ -136,7 +136,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
             match (self.level, &*key) {
                 (Level::Metadata, "selfLink") => _ = self.map.next_value::<IgnoredAny>()?,
                 (Level::Metadata, "managedFields") => {
-                    self.summary = self.map.next_value_seed(Summary)?;
+                    Summary(self.summary) = self.map.next_value()?;
                     if self.summary.is_some() {
                         let key = CowStrDeserializer::new(Cow::Borrowed("selfLink"));
                         return seed.deserialize(key).map(Some);
@@ -190,19 +190,9 @@ impl<'de, E: Error> Deserializer<'de> for Present<E> {
     }
 }
 
-struct Summary;
-
-impl<'de> DeserializeSeed<'de> for Summary {
-    type Value = Option<String>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        summarize(deserializer)
-    }
-}
-
-/// Borrowed where it can be.
+/// What is left of the managed fields.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct Summary(#[serde(deserialize_with = "summarize")] Option<String>);
 
 #[cfg(test)]
 mod tests {

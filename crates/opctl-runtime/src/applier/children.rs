@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How many repairs of one child may follow each other at once.
-const BURST: f64 = 10.0;
+use crate::token_bucket::{Bucket, Limit};
 
 /// How often a child is repaired that somebody changes again and again.
-const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
+const REPAIRS: Limit = Limit {
+    burst: 10.0,
+    interval: Duration::from_secs(60),
+};
 
 /// How long a child is remembered that has caused no write.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -19,9 +21,7 @@ pub(super) struct Children(HashMap<String, Child>);
 struct Child {
     /// How it differed after the last write, as a hash: applying once more changes nothing.
     accepted: Option<u64>,
-    /// How many repairs it may have now.
-    repairs: f64,
-    last_repair: Instant,
+    repairs: Bucket,
 }
 
 /// What to do about a child that differs.
@@ -42,15 +42,11 @@ impl Children {
         if child.accepted == Some(difference) {
             return Verdict::Accept;
         }
-        let elapsed = now.saturating_duration_since(child.last_repair);
-        let refilled = elapsed.as_secs_f64() / REPAIR_INTERVAL.as_secs_f64();
-        let repairs = (child.repairs + refilled).min(BURST);
-        if repairs < 1.0 {
-            return Verdict::Contested;
+        if child.repairs.take(&REPAIRS, now) {
+            Verdict::Repair
+        } else {
+            Verdict::Contested
         }
-        child.repairs = repairs - 1.0;
-        child.last_repair = now;
-        Verdict::Repair
     }
 
     /// Remembers how the child differs from the desired state, if it does, right after a write. Returns
@@ -76,13 +72,12 @@ impl Children {
         if self.0.len() == self.0.capacity() {
             // Before the map grows.
             let is_recent =
-                |child: &Child| now.saturating_duration_since(child.last_repair) < MEMORY;
+                |child: &Child| now.saturating_duration_since(child.repairs.last()) < MEMORY;
             self.0.retain(|_, child| is_recent(child));
         }
         self.0.entry(uid.to_owned()).or_insert_with(|| Child {
             accepted: None,
-            repairs: BURST,
-            last_repair: now,
+            repairs: Bucket::full(&REPAIRS, now),
         })
     }
 }
@@ -94,12 +89,12 @@ mod tests {
     #[test]
     fn a_child_is_repaired_in_bursts_and_then_once_a_minute() {
         let (mut children, now) = (Children::default(), Instant::now());
-        for difference in 0..BURST as u64 {
+        for difference in 0..REPAIRS.burst as u64 {
             assert_eq!(children.judge("a", difference, now), Verdict::Repair);
         }
         assert_eq!(children.judge("a", 0, now), Verdict::Contested);
         assert_eq!(children.judge("b", 0, now), Verdict::Repair);
-        let later = now + REPAIR_INTERVAL;
+        let later = now + REPAIRS.interval;
         assert_eq!(children.judge("a", 0, later), Verdict::Repair);
         assert_eq!(children.judge("a", 0, later), Verdict::Contested);
     }

@@ -133,6 +133,11 @@ fn protocol(item: &Value) -> &str {
     item["protocol"].as_str().unwrap_or("TCP")
 }
 
+/// Where the fields are, without what they hold.
+pub fn paths(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(Change::path).collect()
+}
+
 impl Change {
     /// Where the field is, without what it holds.
     pub fn path(&self) -> String {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PostParams, Preconditions};
+use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
 use super::drift::{self, Change};
+use super::requests::delete_params;
 use super::{Applier, find, not_controlled, place};
 use crate::error::{Error, Result};
 use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
@@ -228,10 +229,7 @@ impl Applier {
         if !is_controlled(child, owner) {
             return Err(not_controlled(child, store));
         }
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: child.uid(),
-            resource_version: None,
-        });
+        let params = delete_params(child);
         let (objects, name) = (self.api(child, store), child.name_any());
         match objects.delete(&name, &params).await {
             Ok(_) => {}

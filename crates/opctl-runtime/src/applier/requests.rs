@@ -144,11 +144,7 @@ impl Applier {
                 message,
             });
         }
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: live.uid(),
-            resource_version: None,
-        });
-        objects.delete(&name, &params).await?;
+        objects.delete(&name, &delete_params(live)).await?;
         let note = format!("deleted {kind} {name} to recreate it: {refusal}");
         Ok(("Deleted", note))
     }
@@ -159,6 +155,14 @@ impl Applier {
             ..PatchParams::default()
         }
     }
+}
+
+/// Deletes this very object, and not another one of its name.
+pub(super) fn delete_params(object: &impl ResourceExt) -> DeleteParams {
+    DeleteParams::background().preconditions(Preconditions {
+        uid: object.uid(),
+        resource_version: None,
+    })
 }
 
 fn by_name<K: Object>(object: &K) -> ListParams {

@@ -221,7 +221,7 @@ impl Applier {
         let uid = object.uid().unwrap_or_default();
         if self.children().accept(&uid, difference, Instant::now()) {
             let (kind, name) = (K::kind(store.dyntype()), object.name_any());
-            let changes: Vec<_> = changes.iter().map(Change::path).collect();
+            let changes = drift::paths(changes);
             warn!(
                 ?changes,
                 others, "{kind} {name} is applied and still differs"
@@ -253,7 +253,7 @@ fn is_left_to_others<K: Object>(applied: &Result<Arc<K>>) -> bool {
 }
 
 fn contested<K: Object>(live: &K, changes: &[Change], store: &Store<K>) -> Error {
-    let mut fields: Vec<_> = changes.iter().map(Change::path).collect();
+    let mut fields = drift::paths(changes);
     let others = ownership::of_others(live.meta());
     let managers = others.and_then(|others| others.rsplit_once(' '));
     fields.extend(managers.map(|(managers, _)| format!("fields of {managers}")));
@@ -269,7 +269,7 @@ fn difference(changes: &[Change], others: Option<&str>) -> Option<u64> {
     if changes.is_empty() && others.is_none() {
         return None;
     }
-    let changes: Vec<_> = changes.iter().map(Change::path).collect();
+    let changes = drift::paths(changes);
     Some(hash_of(&(changes, others)))
 }
 
@@ -292,7 +292,7 @@ fn describe(
     };
     let mut parts: Vec<_> = changes.iter().map(Change::to_string).collect();
     if let Some(claim) = claim {
-        let changed: Vec<_> = changes.iter().map(Change::path).collect();
+        let changed = drift::paths(changes);
         let removed = claim.paths.iter().filter(|path| !changed.contains(path));
         let removed: Vec<_> = removed.map(String::as_str).collect();
         if !removed.is_empty() {

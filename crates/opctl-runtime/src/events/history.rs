@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::EventType;
 
+use crate::token_bucket::{Bucket, Limit};
+
 /// How long after the last time the same event is a repetition: as long as client-go takes it for
 /// one (`finishTime` in tools/events).
 const SERIES: Duration = Duration::from_secs(6 * 60);
@@ -21,11 +23,11 @@ const MAX_NOTES: usize = 10;
 /// For how long notes count as similar (`defaultAggregateIntervalInSeconds`).
 const SIMILAR: Duration = Duration::from_secs(600);
 
-/// How many events an object may have at once (`defaultSpamBurst`).
-const BURST: f64 = 25.0;
-
-/// How long it takes until it may have one more (`defaultSpamQPS`).
-const REFILL: Duration = Duration::from_secs(300);
+/// How many events an object may have (`defaultSpamBurst` and `defaultSpamQPS`).
+const LIMIT: Limit = Limit {
+    burst: 25.0,
+    interval: Duration::from_secs(300),
+};
 
 /// How often what is too old to matter is dropped.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -64,20 +66,6 @@ struct Similar {
     last: Instant,
 }
 
-/// What is left of an object's burst.
-#[derive(Debug)]
-struct Bucket {
-    tokens: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    fn tokens(&self, now: Instant) -> f64 {
-        let refilled = (now - self.at).as_secs_f64() / REFILL.as_secs_f64();
-        (self.tokens + refilled).min(BURST)
-    }
-}
-
 impl History {
     pub fn new(now: Instant) -> Self {
         Self {
@@ -108,7 +96,9 @@ impl History {
             is_combined,
             series: self.repeated(key, now),
         };
-        self.take_token(object, now).then_some(publication)
+        let bucket = self.buckets.entry(object);
+        let bucket = bucket.or_insert_with(|| Bucket::full(&LIMIT, now));
+        bucket.take(&LIMIT, now).then_some(publication)
     }
 
     /// Keeps what has been published, so that the next of the same key repeats it.
@@ -142,21 +132,6 @@ impl History {
         (now - *last < SERIES).then(|| series.clone())
     }
 
-    fn take_token(&mut self, object: u64, now: Instant) -> bool {
-        let new = Bucket {
-            tokens: BURST,
-            at: now,
-        };
-        let bucket = self.buckets.entry(object).or_insert(new);
-        let tokens = bucket.tokens(now);
-        let is_allowed = tokens >= 1.0;
-        *bucket = Bucket {
-            tokens: if is_allowed { tokens - 1.0 } else { tokens },
-            at: now,
-        };
-        is_allowed
-    }
-
     /// Drops what makes no difference any more.
     fn sweep(&mut self, now: Instant) {
         if now - self.swept < SWEEP {
@@ -166,7 +141,8 @@ impl History {
         self.series.retain(|_, (_, last)| now - *last < SERIES);
         self.similar
             .retain(|_, similar| now - similar.last <= SIMILAR);
-        self.buckets.retain(|_, bucket| bucket.tokens(now) < BURST);
+        self.buckets
+            .retain(|_, bucket| !bucket.is_full(&LIMIT, now));
     }
 }
 
@@ -198,9 +174,9 @@ mod tests {
         let mut history = History::new(begin);
         let published = observe(&mut history, begin, &["note"; 40]);
         assert_eq!(published.iter().flatten().count(), 25);
-        let soon = begin + REFILL - Duration::from_secs(1);
+        let soon = begin + LIMIT.interval - Duration::from_secs(1);
         assert_eq!(observe(&mut history, soon, &["note"]), [None]);
-        let later = begin + 3 * REFILL;
+        let later = begin + 3 * LIMIT.interval;
         let published = observe(&mut history, later, &["note"; 40]);
         assert_eq!(published.iter().flatten().count(), 3);
     }

@@ -119,6 +119,12 @@ impl Candidate {
         let won = timeout(Duration::from_secs(30), self.leader.acquired());
         won.await.expect("a leader");
     }
+
+    /// Stops it, and waits until it has ended.
+    async fn stop(self) {
+        self.release.cancel();
+        self.task.await.unwrap().unwrap();
+    }
 }
 
 /// Waits until one of them leads. At no time may there be two.
@@ -168,8 +174,7 @@ async fn a_manager_that_is_stopped_releases_the_lease_even_while_it_writes_it() 
     let candidate = server.elect();
     candidate.wins().await;
     next_write(&server).await;
-    candidate.release.cancel();
-    candidate.task.await.unwrap().unwrap();
+    candidate.stop().await;
     assert_eq!(server.holder(), "");
 
     let candidate = server.elect();
@@ -179,8 +184,7 @@ async fn a_manager_that_is_stopped_releases_the_lease_even_while_it_writes_it() 
         "",
         "it has taken the lease without knowing"
     );
-    candidate.release.cancel();
-    candidate.task.await.unwrap().unwrap();
+    candidate.stop().await;
     assert_eq!(server.holder(), "");
 }
 
@@ -193,8 +197,7 @@ async fn a_lease_is_released_after_a_renewal_without_an_answer() {
     *server.latency.lock().unwrap() = Duration::from_millis(300);
     next_write(&server).await;
     *server.latency.lock().unwrap() = Duration::ZERO;
-    candidate.release.cancel();
-    candidate.task.await.unwrap().unwrap();
+    candidate.stop().await;
     assert_eq!(server.holder(), "");
 }
 

@@ -14,18 +14,14 @@ impl Manager {
     /// Waits until every store holds a complete list of its objects.
     pub async fn synced(&self) {
         let stores = self.stores().all.clone();
-        for store in stores {
-            store.synced().await;
-        }
+        all_synced(&stores).await;
     }
 
     /// Waits until the stores that controllers wait for hold complete lists. Until then this process
     /// does not campaign for the lease: another one may be able to reconcile.
     pub(crate) async fn controllers_synced(&self) {
         let stores = self.stores().required.clone();
-        for store in stores {
-            store.synced().await;
-        }
+        all_synced(&stores).await;
     }
 
     /// Makes the process wait for these stores before it campaigns for the lease.
@@ -37,12 +33,7 @@ impl Manager {
     /// is only not yet known, and until this process leads. Where a store is not complete in time, the
     /// process ends.
     pub(crate) async fn may_reconcile(&self, name: &str, stores: &[SyncState], limit: Duration) {
-        let synced = async {
-            for store in stores {
-                store.synced().await;
-            }
-        };
-        if timeout(limit, synced).await.is_err() {
+        if timeout(limit, all_synced(stores)).await.is_err() {
             let missing: Vec<_> = stores.iter().flat_map(SyncState::pending).collect();
             let missing = missing.join("; ");
             let failure = format!("{name} could not start within {limit:?}: {missing}");
@@ -63,6 +54,12 @@ impl Manager {
             }
         }
         failing
+    }
+}
+
+async fn all_synced(stores: &[SyncState]) {
+    for store in stores {
+        store.synced().await;
     }
 }
 

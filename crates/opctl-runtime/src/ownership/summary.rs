@@ -1,6 +1,7 @@
 //! What an object keeps of its managed fields.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -121,14 +122,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// Borrowed where it can be.
+/// The key of a map, borrowed where it can be.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 #[derive(Deserialize)]
 struct Metadata<'a> {
     #[serde(borrow, default, rename = "f:annotations")]
-    annotations: std::collections::BTreeMap<Key<'a>, IgnoredAny>,
+    annotations: BTreeMap<Key<'a>, IgnoredAny>,
 }
 
 impl Metadata<'_> {

@@ -23,7 +23,7 @@ use crate::api::{Backup, Probe, Tenant};
 use crate::support::{DIRECTORY, on_a_cluster, target};
 
 /// What it is called in field managers and events.
-const IDENTITY: Identity = Identity::new("runtime-tests", "1.0.0");
+pub const IDENTITY: Identity = Identity::new("runtime-tests", "1.0.0");
 
 /// Starts controllers in a namespace of their own.
 pub async fn operator(start: impl FnOnce(&Manager)) -> Operator {

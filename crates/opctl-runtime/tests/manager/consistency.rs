@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{Backup, BackupSpec, BackupStatus, Tenant, TenantSpec};
 use crate::cluster::operator_through_proxy;
+use crate::random::Random;
 
 /// How long an object waits for others by default.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -69,22 +70,6 @@ fn start(manager: &Manager, seen: mpsc::UnboundedSender<(String, Instant)>) {
         async { Ok::<_, Error>(Action::await_change()) }
     };
     Controller::new(manager).run(see, ());
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-
-    fn duration(&mut self, longest: Duration) -> Duration {
-        Duration::from_millis(self.below(longest.as_millis() as u64 + 1))
-    }
 }
 
 /// What the API server says, without the proxy, by the names of the owners.
@@ -230,7 +215,7 @@ impl Trial<'_> {
 /// Lagging watches, lists in between, and answers that get lost. All events lag, or few, so that the lag
 /// comes and goes.
 fn inject(proxy: &FaultProxy, random: &mut Random, longest_delay: Duration) -> Vec<Injection> {
-    let share = [0.02, 1.0][random.below(2) as usize];
+    let share = [0.02, 1.0][random.below(2)];
     let mut lag = |resource| {
         let delays = Duration::ZERO..random.duration(longest_delay / 2) + longest_delay / 2;
         Rule::new(Fault::DelayEvents(delays))

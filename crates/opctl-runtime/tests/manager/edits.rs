@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use opctl_runtime::testing::eventually;
-use opctl_runtime::{Applier, Error, Identity, Object};
+use opctl_runtime::{Error, Object};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::family::{Family, from};
+use crate::family::Family;
 use crate::random::{Random, Schemas};
 
 /// How many edits of each kind there are, unless `OPCTL_EDITS` says more.
@@ -40,7 +40,7 @@ fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 
-async fn edit<K>(desired: Value, document: &str, schema: &str)
+async fn edit<K>(desired: Value)
 where
     K: Object<DynamicType = (), Scope = NamespaceResourceScope>
         + Serialize
@@ -51,11 +51,16 @@ where
     let seed = number("OPCTL_SEED").unwrap_or(1);
     let edits = number("OPCTL_EDITS").map_or(EDITS, |edits| edits as usize);
     let budget = BUDGET.mul_f64((edits as f64 / EDITS as f64).max(1.0));
-    let request = Request::get(document).body(Vec::new());
+    let (group, version, kind) = (K::group(&()), K::version(&()), K::kind(&()));
+    let (document, group) = match &*group {
+        "" => (format!("/openapi/v3/api/{version}"), "core"),
+        group => (format!("/openapi/v3/apis/{group}/{version}"), group),
+    };
+    let request = Request::get(&document).body(Vec::new());
     let request = request.expect("the path should be valid");
     let schemas = family.operator.client.request(request).await;
     let schemas = Schemas(schemas.expect("the API server should have an OpenAPI document"));
-    let schema = schemas.of(schema);
+    let schema = schemas.of(&format!("io.k8s.api.{group}.{version}.{kind}"));
     assert!(
         schema["properties"].is_object(),
         "{document} should have the schema"
@@ -79,12 +84,8 @@ where
             continue;
         }
         done += 1;
-        // A new one: how often a child is repaired is another matter.
-        let identity = Identity::new("runtime-tests", "1.0.0");
-        let applier = Applier::new(identity, family.operator.manager.client());
-        let applied = applier
-            .apply(&family.owner, from(desired.clone()), &family.store)
-            .await;
+        let applier = family.new_applier();
+        let applied = family.apply_with(&applier, desired.clone()).await;
         match applied {
             // Somebody has made it immutable: that is reported, and a person has to delete it.
             Err(Error::Immutable { .. }) if object["immutable"] == true => {
@@ -100,13 +101,13 @@ where
         let live = comparable(family.live("child").await);
         assert_eq!(live, baseline, "state {state}\n{object}");
         let patches = family.patches();
-        let again = applier.apply(&family.owner, from(desired.clone()), &family.store);
+        let again = family.apply_with(&applier, desired.clone());
         again.await.expect("nothing should be left to do");
         assert_eq!(family.patches(), patches, "state {state}\n{object}");
     }
     println!(
         "{}: {done} edits, {immutable} cannot be undone, {refused} refused, {:?}",
-        K::kind(&()),
+        kind,
         start.elapsed()
     );
     assert!(done >= 5, "{done} edits with {refused} refused");
@@ -236,12 +237,7 @@ async fn of_a_deployment() {
             "template": pod("Always"),
         },
     });
-    edit::<Deployment>(
-        desired,
-        "/openapi/v3/apis/apps/v1",
-        "io.k8s.api.apps.v1.Deployment",
-    )
-    .await;
+    edit::<Deployment>(desired).await;
 }
 
 #[tokio::test]
@@ -255,12 +251,7 @@ async fn of_a_stateful_set() {
             "template": pod("Always"),
         },
     });
-    edit::<StatefulSet>(
-        desired,
-        "/openapi/v3/apis/apps/v1",
-        "io.k8s.api.apps.v1.StatefulSet",
-    )
-    .await;
+    edit::<StatefulSet>(desired).await;
 }
 
 #[tokio::test]
@@ -272,12 +263,7 @@ async fn of_a_cron_job() {
             "jobTemplate": { "spec": { "template": pod("Never") } },
         },
     });
-    edit::<CronJob>(
-        desired,
-        "/openapi/v3/apis/batch/v1",
-        "io.k8s.api.batch.v1.CronJob",
-    )
-    .await;
+    edit::<CronJob>(desired).await;
 }
 
 #[tokio::test]
@@ -289,18 +275,13 @@ async fn of_a_service() {
             "ports": [{ "name": "http", "port": 80 }, { "name": "dns", "port": 53, "protocol": "UDP" }],
         },
     });
-    edit::<Service>(desired, "/openapi/v3/api/v1", "io.k8s.api.core.v1.Service").await;
+    edit::<Service>(desired).await;
 }
 
 #[tokio::test]
 async fn of_a_config_map_and_a_secret() {
     let desired = json!({ "metadata": { "name": "child" }, "data": { "main": "b" } });
-    edit::<ConfigMap>(
-        desired,
-        "/openapi/v3/api/v1",
-        "io.k8s.api.core.v1.ConfigMap",
-    )
-    .await;
+    edit::<ConfigMap>(desired).await;
     let desired = json!({ "metadata": { "name": "child" }, "stringData": { "main": "b" } });
-    edit::<Secret>(desired, "/openapi/v3/api/v1", "io.k8s.api.core.v1.Secret").await;
+    edit::<Secret>(desired).await;
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::operator;
+use crate::cluster::{IDENTITY, operator};
 
 /// The children of one object, as its reconciler and as others see them.
 pub struct Family<K: Object> {
@@ -54,8 +54,16 @@ where
     }
 
     pub async fn apply(&self, desired: Value) -> Result<Arc<K>> {
-        let desired = from(desired);
-        self.applier.apply(&self.owner, desired, &self.store).await
+        self.apply_with(&self.applier, desired).await
+    }
+
+    pub async fn apply_with(&self, applier: &Applier, desired: Value) -> Result<Arc<K>> {
+        applier.apply(&self.owner, from(desired), &self.store).await
+    }
+
+    /// An applier that has repaired nothing yet: how often a child is repaired is another matter.
+    pub fn new_applier(&self) -> Applier {
+        Applier::new(IDENTITY, self.operator.manager.client())
     }
 
     /// Somebody else changes the child; the store has that when it returns.

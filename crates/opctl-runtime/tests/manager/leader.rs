@@ -25,16 +25,21 @@ async fn holder(operator: &Operator, name: &str) -> Option<String> {
     Some(holder).filter(|holder| !holder.is_empty())
 }
 
-#[tokio::test]
-async fn a_standby_takes_over_from_a_leader_that_is_stopped() {
-    let operator = operator(|_| {}).await;
-    let flags = [
+/// Of a process that takes part in the election, and serves nothing.
+fn flags(operator: &Operator) -> [&str; 5] {
+    [
         "--leader-elect",
         "--leader-elect-namespace",
         &operator.namespace,
         "--metrics-bind-address=0",
         "--health-probe-bind-address=0",
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn a_standby_takes_over_from_a_leader_that_is_stopped() {
+    let operator = operator(|_| {}).await;
+    let flags = flags(&operator);
     let leader = async || holder(&operator, "configmaps").await;
     let mut first = example(&operator, &flags);
     let old = eventually("a leader", leader).await;
@@ -118,14 +123,7 @@ async fn a_second_signal_ends_a_process_that_blocks() {
 #[tokio::test]
 async fn the_lease_has_the_name_that_a_flag_gives_it() {
     let operator = operator(|_| {}).await;
-    let flags = [
-        "--leader-elect",
-        "--leader-election-id=other",
-        "--leader-elect-namespace",
-        &operator.namespace,
-        "--metrics-bind-address=0",
-        "--health-probe-bind-address=0",
-    ];
+    let flags = [&flags(&operator)[..], &["--leader-election-id=other"]].concat();
     let _manager = example(&operator, &flags);
     eventually("a leader", async || holder(&operator, "other").await).await;
 }

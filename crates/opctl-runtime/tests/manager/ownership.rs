@@ -2,15 +2,14 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::api::{DeleteParams, Patch, PatchParams};
-
 use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use opctl_runtime::testing::eventually;
-use opctl_runtime::{Applier, Error, Identity, Object, Store, workload};
-
+use opctl_runtime::{Error, Object, Store, workload};
 use serde_json::{Value, json};
 
 use crate::api::Probe;
+use crate::cluster::IDENTITY;
 use crate::family::{Family, create, from};
 
 fn deployment() -> Value {
@@ -193,18 +192,8 @@ async fn what_others_do_to_a_deployment_is_undone() {
     for edit in edits {
         let patch = Patch::Json(from(edit.clone()));
         family.edit("child", patch).await;
-        // A fresh applier: how often a child is repaired is another matter.
-        let applier = Applier::new(
-            Identity::new("runtime-tests", "1.0.0"),
-            family.operator.manager.client(),
-        );
-        let applied = applier
-            .apply(
-                &family.owner,
-                from::<Deployment>(deployment()),
-                &family.store,
-            )
-            .await;
+        let applier = family.new_applier();
+        let applied = family.apply_with(&applier, deployment()).await;
         applied.unwrap_or_else(|error| panic!("{edit}: {error}"));
         assert_eq!(family.live("child").await["spec"], desired, "{edit}");
         let patches = family.patches();
@@ -315,10 +304,7 @@ async fn what_others_may_set_stays() {
         .tolerating(["spec.revisionHistoryLimit"]);
     let patches = family.patches();
     for _ in 0..3 {
-        applier
-            .apply(&family.owner, from(desired.clone()), &family.store)
-            .await
-            .unwrap();
+        family.apply_with(&applier, desired.clone()).await.unwrap();
     }
     assert_eq!(family.patches(), patches);
     let live = family.live("child").await;
@@ -388,9 +374,7 @@ async fn an_immutable_field_is_reported_or_the_object_recreated() {
     let mut invalid = deployment();
     invalid["spec"]["replicas"] = json!(-1);
     let applier = family.applier.clone().recreating();
-    let refused = applier
-        .apply(&family.owner, from(invalid), &family.store)
-        .await;
+    let refused = family.apply_with(&applier, invalid).await;
     assert!(matches!(refused, Err(Error::Kube(_))), "{refused:?}");
     assert_eq!(
         family.live("child").await["metadata"]["uid"],
@@ -398,9 +382,7 @@ async fn an_immutable_field_is_reported_or_the_object_recreated() {
     );
 
     let recreated = async || {
-        let applied = applier
-            .apply(&family.owner, from(desired.clone()), &family.store)
-            .await;
+        let applied = family.apply_with(&applier, desired.clone()).await;
         let applied = applied.unwrap();
         (applied.uid() != first.uid()).then_some(())
     };
@@ -416,19 +398,11 @@ async fn an_orphan_is_adopted_where_that_is_asked_for() {
     let applied = family.apply(deployment()).await;
     assert!(matches!(applied, Err(Error::NotControlled { .. })));
 
-    let identity = Identity::new("runtime-tests", "1.0.0");
     let applier = family
         .applier
         .clone()
-        .adopting(workload::managed_by(identity));
-    let adopted = applier
-        .apply(
-            &family.owner,
-            from::<Deployment>(deployment()),
-            &family.store,
-        )
-        .await
-        .unwrap();
+        .adopting(workload::managed_by(IDENTITY));
+    let adopted = family.apply_with(&applier, deployment()).await.unwrap();
     assert_eq!(adopted.uid(), first.uid());
     let owners = adopted.owner_references();
     assert_eq!(owners[0].uid, family.owner.uid().unwrap());
@@ -438,13 +412,7 @@ async fn an_orphan_is_adopted_where_that_is_asked_for() {
         "labels": { "app.kubernetes.io/managed-by": "another" },
     } });
     family.edit("child", Patch::Merge(other)).await;
-    let applied = applier
-        .apply(
-            &family.owner,
-            from::<Deployment>(deployment()),
-            &family.store,
-        )
-        .await;
+    let applied = family.apply_with(&applier, deployment()).await;
     assert!(
         matches!(applied, Err(Error::NotControlled { .. })),
         "its labels do not match"

@@ -1,4 +1,6 @@
-//! Random changes of an object, by the schema of its kind.
+//! Random numbers, and random changes of an object by the schema of its kind.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -40,6 +42,10 @@ impl Random {
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((value ^ (value >> 31)) % limit as u64) as usize
+    }
+
+    pub fn duration(&mut self, longest: Duration) -> Duration {
+        Duration::from_millis(self.below(longest.as_millis() as usize + 1) as u64)
     }
 
     fn one_in(&mut self, count: usize) -> bool {
