@@ -37,7 +37,7 @@ impl Cluster {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut cluster = Self {
             folder,
-            password: "70617373776f7264".to_owned(),
+            password: String::new(),
             size,
             initialized: false,
             restore_from: String::new(),
@@ -45,6 +45,7 @@ impl Cluster {
             processes: [const { None }; INSTANCES],
         };
         cluster.render();
+        cluster.set_password("70617373776f7264");
         cluster.folder("backups");
         for instance in 0..size {
             cluster.start(instance);
@@ -54,6 +55,12 @@ impl Cluster {
         }
         cluster.initialized = size > 0;
         cluster
+    }
+
+    /// What the operator's Secret has, and the volume of an instance follows.
+    pub fn set_password(&mut self, password: &str) {
+        password.clone_into(&mut self.password);
+        fs::write(self.path("password"), password).unwrap();
     }
 
     /// Makes a project, whose scripts are these.
@@ -83,7 +90,7 @@ impl Cluster {
         };
         let mut command = command("/bin/sh");
         command.arg("-c").arg(script);
-        command.env("PGPASSWORD", &self.password).stdin(Stdio::null());
+        command.stdin(Stdio::null());
         command
     }
 
@@ -93,6 +100,7 @@ impl Cluster {
         command
             .env("POD_NAME", format!("sample-{instance}"))
             .env("PGDATA", self.data(instance))
+            .env("PASSWORD_FILE", self.path("password"))
             .env("RUN", self.path(&format!("{instance}/run")))
             .env("LISTEN_ADDRESSES", "127.0.0.1")
             .env("PGPORT", self.ports[instance].to_string())
@@ -201,6 +209,7 @@ impl Cluster {
 
     pub fn backup(&self, keep: usize) -> Result<(), String> {
         let mut backup = self.script("backup.sh");
+        backup.env("PGPASSWORD", &self.password);
         backup.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[0].to_string());
         backup.env("BACKUPS", self.path("backups")).env("KEEP", keep.to_string());
         outcome(backup.output().unwrap()).map(drop)

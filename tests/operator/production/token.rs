@@ -202,7 +202,13 @@ fn use_everything(site: &Site, account: &Account) -> BTreeSet<Permission> {
         cluster.patch("deployment/sample", "merge", &patch);
         settled(cluster, "sample", 1);
     }
-    used(cluster, &manager, &site.namespace())
+    // It takes the lease at once, and renews it later.
+    eventually("a renewed lease", || {
+        let used = used(cluster, &manager, &site.namespace());
+        let is_renewed =
+            used.iter().any(|(verb, _, resource, _)| verb == "update" && resource == "leases");
+        if is_renewed { Ok(used) } else { Err(format!("{used:?}")) }
+    })
 }
 
 /// The manager asks who it is that has the token.
