@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
@@ -183,10 +183,10 @@ impl Cluster {
         text(&output.stderr)
     }
 
-    /// A client that keeps its connection.
-    pub fn sleep(&self, instance: usize) -> Connection {
+    /// A client that keeps its connection while it runs these statements.
+    pub fn client_of(&self, instance: usize, sql: &str) -> Connection {
         let mut psql = self.client(instance, "psql");
-        psql.args(["--no-psqlrc", "--command", "select pg_sleep(600)"]);
+        psql.args(["--no-psqlrc", "--command", sql]);
         Connection(psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
@@ -212,14 +212,15 @@ impl Cluster {
         backup.env("PGPASSWORD", &self.password);
         backup.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[0].to_string());
         backup.env("BACKUPS", self.path("backups")).env("KEEP", keep.to_string());
+        backup.env("LOCK_TIMEOUT", "500");
         outcome(backup.output().unwrap()).map(drop)
     }
 
-    /// The folders with a complete dump, sorted.
+    /// The directories with a complete dump, sorted.
     pub fn backups(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(self.path("backups")).unwrap();
         let mut folders: Vec<_> = folders.map(|folder| folder.unwrap().path()).collect();
-        folders.retain(|folder| !folder.ends_with("new"));
+        folders.retain(|folder| !folder.ends_with("incomplete"));
         folders.sort();
         folders
     }
@@ -236,17 +237,6 @@ impl Cluster {
         let mut psql = self.client(instance, "psql");
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql]);
         outcome(psql.output().unwrap())
-    }
-
-    /// Runs the statements of a file; those that make what is there already fail.
-    pub fn psql(&self, instance: usize, file: &Path) {
-        let mut psql = self.client(instance, "psql");
-        outcome(psql.arg("--no-psqlrc").arg("--file").arg(file).output().unwrap()).unwrap();
-    }
-
-    pub fn restore(&self, instance: usize, file: &Path) {
-        let mut restore = self.client(instance, "pg_restore");
-        outcome(restore.args(["--dbname", "postgres"]).arg(file).output().unwrap()).unwrap();
     }
 
     /// Waits until an instance gives this answer. Like a container, it is started again when it ends.
@@ -279,8 +269,18 @@ impl Cluster {
         self.path(&format!("{instance}/data"))
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
+    }
+
+    /// Gives a directory a file system of its own with so many megabytes, as root.
+    pub fn small_volume(&self, name: &str, megabytes: usize) -> SmallVolume {
+        let path = self.path(name);
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]);
+        outcome(mount.arg(&path).output().unwrap()).unwrap();
+        self.folder(name);
+        SmallVolume(path)
     }
 
     /// A folder of the user who runs PostgreSQL.
@@ -300,6 +300,16 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.0.kill();
         self.0.wait().unwrap();
+    }
+}
+
+/// A file system that goes when this is dropped.
+pub struct SmallVolume(PathBuf);
+
+impl Drop for SmallVolume {
+    fn drop(&mut self) {
+        let mut umount = Command::new("umount");
+        outcome(umount.arg("--lazy").arg(&self.0).output().unwrap()).unwrap();
     }
 }
 

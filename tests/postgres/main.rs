@@ -4,10 +4,10 @@
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod backup;
 mod cluster;
 mod programs;
 
-use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -299,10 +299,11 @@ fn one_process_uses_a_volume() {
 #[test]
 fn an_instance_without_free_connections_is_alive() {
     let cluster = with_a_row(1);
-    let mut sleepers: Vec<_> = (0..100).map(|_| cluster.sleep(0)).collect();
+    let mut sleepers: Vec<_> =
+        (0..100).map(|_| cluster.client_of(0, "select pg_sleep(600)")).collect();
     eventually("no connection", || {
         // One that was in use may be free again.
-        sleepers.push(cluster.sleep(0));
+        sleepers.push(cluster.client_of(0, "select pg_sleep(600)"));
         let refusal = cluster.query(0, "select 1").err()?;
         refusal.contains("too many clients").then_some(())
     });
@@ -346,46 +347,4 @@ fn a_new_password_is_set_and_none_is_logged() {
             assert!(!log.contains(password), "{log}");
         }
     }
-}
-
-#[test]
-fn a_dump_is_restored() {
-    let cluster = Cluster::of(1);
-    let name = "a/b c";
-    cluster.query(0, "create role reader").unwrap();
-    cluster.query(0, &format!("create database \"{name}\"")).unwrap();
-    cluster.query(0, TABLE).unwrap();
-    let mut kept = Vec::new();
-    for row in 1..=3 {
-        cluster.query(0, &format!("insert into t values ({row})")).unwrap();
-        cluster.backup(2).unwrap();
-        kept = cluster.backups();
-        sleep(Duration::from_secs(1)); // they are named by the second
-    }
-    assert_eq!(kept.len(), 2);
-    assert!(kept.is_sorted(), "{kept:?}");
-    let names = |folder| {
-        let files = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(&kept[1]), ["a_b c.dump", "globals.sql", "postgres.dump"]);
-
-    let other = Cluster::of(1);
-    other.psql(0, &kept[1].join("globals.sql"));
-    other.restore(0, &kept[0].join("postgres.dump"));
-    assert_eq!(other.query(0, ALL).unwrap(), "1 2");
-    assert_eq!(other.query(0, "select 1 from pg_roles where rolname = 'reader'").unwrap(), "1");
-}
-
-#[test]
-fn a_backup_that_fails_takes_none_away() {
-    let mut cluster = Cluster::of(1);
-    cluster.backup(1).unwrap();
-    let before = cluster.backups();
-    cluster.stop(0);
-    sleep(Duration::from_secs(1));
-    cluster.backup(1).unwrap_err();
-    assert_eq!(cluster.backups(), before);
 }

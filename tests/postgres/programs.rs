@@ -43,7 +43,7 @@ fn find() -> Option<PathBuf> {
 }
 
 fn install() -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         return Err("only root can install it".to_owned());
     }
     for arguments in [&["update", "--quiet"][..], &["install", "--quiet", "--yes", "postgresql"]] {
@@ -57,13 +57,17 @@ fn install() -> Result<(), String> {
     Ok(())
 }
 
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// PostgreSQL refuses to run as root. This is who runs it instead, in that case.
 pub static USER: LazyLock<Option<(u32, u32)>> = LazyLock::new(|| {
     let id = |option| {
         let output = Command::new("id").args([option, "nobody"]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
     };
-    rustix::process::geteuid().is_root().then(|| (id("-u"), id("-g")))
+    is_root().then(|| (id("-u"), id("-g")))
 });
 
 /// A command with nothing in its environment but where to find PostgreSQL.
