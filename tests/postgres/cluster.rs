@@ -26,6 +26,9 @@ pub struct Cluster {
     pub initialized: bool,
     /// The decision of a person.
     pub restore_from: String,
+    /// What the data of a new cluster are made from.
+    dump: String,
+    backups: PathBuf,
     ports: [u16; INSTANCES],
     processes: [Option<Child>; INSTANCES],
 }
@@ -41,6 +44,8 @@ impl Cluster {
             size,
             initialized: false,
             restore_from: String::new(),
+            dump: String::new(),
+            backups: PathBuf::new(),
             ports: [(); INSTANCES].map(|()| free_port()),
             processes: [const { None }; INSTANCES],
         };
@@ -85,7 +90,7 @@ impl Cluster {
             fs::read_to_string(self.path(&path)).unwrap()
         };
         let script = match name {
-            "start.sh" => [text("decide.sh"), text("facts.sh"), text(name)].concat(),
+            "start.sh" => ["decide.sh", "facts.sh", "restore.sh", name].map(text).concat(),
             name => text(name),
         };
         let mut command = command("/bin/sh");
@@ -108,6 +113,8 @@ impl Cluster {
             .env("SIZE", self.size.to_string())
             .env("INITIALIZED", self.initialized.to_string())
             .env("RESTORE_FROM", &self.restore_from)
+            .env("DUMP", &self.dump)
+            .env("BACKUPS", &self.backups)
             .env("PATIENCE", "5")
             .env("WAL_KEEP_SIZE", "0");
         command
@@ -216,6 +223,12 @@ impl Cluster {
         outcome(backup.output().unwrap()).map(drop)
     }
 
+    /// Has instance 0 of a new cluster begin with a dump of another one.
+    pub fn restore(&mut self, from: &Self, dump: &str) {
+        (self.size, self.dump) = (1, dump.to_owned());
+        self.backups = from.path("backups");
+    }
+
     /// The directories with a complete dump, sorted.
     pub fn backups(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(self.path("backups")).unwrap();
@@ -235,6 +248,14 @@ impl Cluster {
 
     pub fn query(&self, instance: usize, sql: &str) -> Result<String, String> {
         let mut psql = self.client(instance, "psql");
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql]);
+        outcome(psql.output().unwrap())
+    }
+
+    /// Asks a database of the primary.
+    pub fn query_in(&self, database: &str, sql: &str) -> Result<String, String> {
+        let mut psql = self.client(0, "psql");
+        psql.env("PGDATABASE", database);
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql]);
         outcome(psql.output().unwrap())
     }

@@ -7,6 +7,7 @@
 mod backup;
 mod cluster;
 mod programs;
+mod restore;
 
 use std::thread::sleep;
 use std::time::Duration;
