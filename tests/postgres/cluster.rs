@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
-use crate::programs::{USER, command};
+use crate::programs::{FOLDER, USER, command};
 
 const INSTANCES: usize = 3;
 
 pub struct Cluster {
     folder: TempDir,
+    programs: PathBuf,
     pub password: String,
     /// How many instances there are, as the operator tells them.
     pub size: usize,
@@ -36,10 +37,16 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster with so many instances that are ready.
     pub fn of(size: usize) -> Self {
+        Self::with(&FOLDER, size)
+    }
+
+    /// The same with the programs of another version.
+    pub fn with(programs: &Path, size: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut cluster = Self {
             folder,
+            programs: programs.to_owned(),
             password: String::new(),
             size,
             initialized: false,
@@ -93,7 +100,7 @@ impl Cluster {
             "start.sh" => ["decide.sh", "facts.sh", "restore.sh", name].map(text).concat(),
             name => text(name),
         };
-        let mut command = command("/bin/sh");
+        let mut command = command(&self.programs, "/bin/sh");
         command.arg("-c").arg(script);
         command.stdin(Stdio::null());
         command
@@ -166,7 +173,7 @@ impl Cluster {
     /// Copies the data of an instance that is stopped, as a snapshot of its volume does.
     pub fn copy_data(&self, instance: usize, from: &str, to: &str) {
         let path = |name: &str| self.path(&format!("{instance}/{name}"));
-        let mut copy = command("/bin/cp");
+        let mut copy = command(&self.programs, "/bin/cp");
         outcome(copy.arg("-a").arg(path(from)).arg(path(to)).output().unwrap()).unwrap();
     }
 
@@ -239,7 +246,7 @@ impl Cluster {
     }
 
     fn client(&self, instance: usize, program: &str) -> Command {
-        let mut client = command(program);
+        let mut client = command(&self.programs, program);
         client.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[instance].to_string());
         client.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
         client.env("PGPASSWORD", &self.password).env("PGCONNECT_TIMEOUT", "5");

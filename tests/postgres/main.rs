@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cluster::{Cluster, eventually};
+use programs::SEVENTEEN;
 
 const TABLE: &str = "create table t (x int)";
 const ALL: &str = "select string_agg(x::text, ' ' order by x) from t";
@@ -76,10 +77,13 @@ const STREAMING: (&str, &str) = ("select status from pg_stat_wal_receiver", "str
 
 /// A cluster with the row 1 on every instance.
 fn with_a_row(size: usize) -> Cluster {
-    let mut cluster = Cluster::of(size);
+    filled(Cluster::of(size))
+}
+
+fn filled(mut cluster: Cluster) -> Cluster {
     cluster.query(0, TABLE).unwrap();
     insert(&cluster, 0, 1);
-    for replica in 1..size {
+    for replica in 1..cluster.size {
         cluster.until(replica, ALL, "1");
     }
     cluster
@@ -116,7 +120,15 @@ fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
 
 #[test]
 fn the_primary_gets_its_lost_data_back_from_a_replica() {
-    let mut cluster = with_a_row(2);
+    gets_lost_data_back(with_a_row(2));
+}
+
+#[test]
+fn the_primary_of_another_version_gets_its_lost_data_back() {
+    gets_lost_data_back(filled(Cluster::with(&SEVENTEEN, 2)));
+}
+
+fn gets_lost_data_back(mut cluster: Cluster) {
     cluster.stop(0);
     cluster.until(1, ALL, "1"); // it can be read meanwhile
     cluster.lose_data(0);

