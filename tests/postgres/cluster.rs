@@ -10,16 +10,18 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
+use crate::killed::Kill;
 use crate::programs::{FOLDER, USER, command};
 
 const INSTANCES: usize = 3;
 
 pub struct Cluster {
     folder: TempDir,
-    programs: PathBuf,
+    pub programs: PathBuf,
     pub password: String,
     /// How many instances there are, as the operator tells them.
     pub size: usize,
@@ -30,6 +32,8 @@ pub struct Cluster {
     /// What the data of a new cluster are made from.
     dump: String,
     backups: PathBuf,
+    /// When the scripts are killed that are started next.
+    pub kill: Option<Kill>,
     ports: [u16; INSTANCES],
     processes: [Option<Child>; INSTANCES],
 }
@@ -48,24 +52,22 @@ impl Cluster {
             folder,
             programs: programs.to_owned(),
             password: String::new(),
-            size,
+            size: 0,
             initialized: false,
             restore_from: String::new(),
             dump: String::new(),
             backups: PathBuf::new(),
+            kill: None,
             ports: [(); INSTANCES].map(|()| free_port()),
             processes: [const { None }; INSTANCES],
         };
         cluster.render();
         cluster.set_password("70617373776f7264");
         cluster.folder("backups");
-        for instance in 0..size {
-            cluster.start(instance);
+        for instance in 0..INSTANCES {
+            cluster.make_volume(instance);
         }
-        for instance in 0..size {
-            cluster.until_ready(instance);
-        }
-        cluster.initialized = size > 0;
+        cluster.fill(size);
         cluster
     }
 
@@ -127,12 +129,31 @@ impl Cluster {
         command
     }
 
-    pub fn start(&mut self, instance: usize) {
+    /// Makes instances of a cluster without data, and waits until they are ready.
+    pub fn fill(&mut self, size: usize) {
+        self.size = size;
+        for instance in 0..size {
+            self.start(instance);
+        }
+        for instance in 0..size {
+            self.until_ready(instance);
+        }
+        self.initialized = size > 0;
+    }
+
+    fn make_volume(&self, instance: usize) {
         self.folder(&format!("{instance}"));
         self.folder(&format!("{instance}/run"));
+    }
+
+    pub fn start(&mut self, instance: usize) {
+        self.make_volume(instance);
         let log = File::options().append(true).create(true).open(self.path_of_log(instance));
         let log = log.unwrap();
         let mut start = self.script_of(instance, "start.sh");
+        if let Some(kill) = &self.kill {
+            self.kill_within(&mut start, kill, &self.path(&format!("{instance}.calls")));
+        }
         start.process_group(0).stdout(log.try_clone().unwrap()).stderr(log);
         self.processes[instance] = Some(start.spawn().unwrap());
     }
@@ -150,6 +171,53 @@ impl Cluster {
         // It may have ended, with nobody of its group left.
         let _ = kill_process_group(pid(&child), Signal::KILL);
         child.wait().unwrap();
+    }
+
+    /// Whether the process of an instance has not ended.
+    pub fn runs(&mut self, instance: usize) -> bool {
+        let process = self.processes[instance].as_mut();
+        process.is_some_and(|process| process.try_wait().unwrap().is_none())
+    }
+
+    /// Takes everything but the lock and the sockets from the volume of an instance.
+    pub fn clear(&self, instance: usize) {
+        for name in self.volume(instance) {
+            fs::remove_dir_all(self.path(&format!("{instance}/{name}"))).unwrap();
+        }
+    }
+
+    /// Saves the data of an instance that is stopped, beside its volume.
+    pub fn save_data(&self, instance: usize) {
+        let saved = self.path(&format!("{instance}.saved"));
+        self.copy(&self.data(instance), &saved);
+    }
+
+    pub fn recall_data(&self, instance: usize) {
+        self.clear(instance);
+        self.copy(&self.path(&format!("{instance}.saved")), &self.data(instance));
+    }
+
+    fn copy(&self, from: &Path, to: &Path) {
+        let mut copy = Command::new("cp");
+        outcome(copy.arg("-a").arg(from).arg(to).output().unwrap()).unwrap();
+    }
+
+    pub fn insert(&self, instance: usize, row: u32) {
+        self.query(instance, &format!("insert into t values ({row})")).unwrap();
+    }
+
+    /// Leaves so many megabytes on the small volume of an instance.
+    pub fn fill_volume(&self, instance: usize, free: u64) {
+        let volume = self.path(&instance.to_string());
+        let available = statvfs(&volume).unwrap();
+        let available = available.f_bavail * available.f_frsize;
+        let filler = File::create(volume.join("run/filler")).unwrap();
+        let length = available.saturating_sub(free << 20).max(1);
+        fallocate(filler, FallocateFlags::empty(), 0, length).unwrap();
+    }
+
+    pub fn free_volume(&self, instance: usize) {
+        fs::remove_file(self.path(&format!("{instance}/run/filler"))).unwrap();
     }
 
     pub fn lose_data(&self, instance: usize) {
@@ -222,18 +290,28 @@ impl Cluster {
     }
 
     pub fn backup(&self, keep: usize) -> Result<(), String> {
+        outcome(self.backup_script(keep).output().unwrap()).map(drop)
+    }
+
+    pub fn backup_script(&self, keep: usize) -> Command {
         let mut backup = self.script("backup.sh");
         backup.env("PGPASSWORD", &self.password);
         backup.env("PGHOST", "127.0.0.1").env("PGPORT", self.ports[0].to_string());
         backup.env("BACKUPS", self.path("backups")).env("KEEP", keep.to_string());
         backup.env("LOCK_TIMEOUT", "500");
-        outcome(backup.output().unwrap()).map(drop)
+        backup
     }
 
     /// Has instance 0 of a new cluster begin with a dump of another one.
     pub fn restore(&mut self, from: &Self, dump: &str) {
         (self.size, self.dump) = (1, dump.to_owned());
         self.backups = from.path("backups");
+    }
+
+    /// Reads the list of what a dump of a database has.
+    pub fn list(&self, dump: &Path) {
+        let mut restore = Command::new(self.programs.join("pg_restore"));
+        outcome(restore.arg("--list").arg(dump).output().unwrap()).unwrap();
     }
 
     /// The directories with a complete dump, sorted.
@@ -304,6 +382,7 @@ impl Cluster {
     /// Gives a directory a file system of its own with so many megabytes, as root.
     pub fn small_volume(&self, name: &str, megabytes: usize) -> SmallVolume {
         let path = self.path(name);
+        self.folder(name);
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]);
         outcome(mount.arg(&path).output().unwrap()).unwrap();

@@ -6,7 +6,10 @@
 
 mod backup;
 mod cluster;
+mod killed;
+mod kills;
 mod programs;
+mod random;
 mod restore;
 
 use std::thread::sleep;
@@ -82,15 +85,11 @@ fn with_a_row(size: usize) -> Cluster {
 
 fn filled(mut cluster: Cluster) -> Cluster {
     cluster.query(0, TABLE).unwrap();
-    insert(&cluster, 0, 1);
+    cluster.insert(0, 1);
     for replica in 1..cluster.size {
         cluster.until(replica, ALL, "1");
     }
     cluster
-}
-
-fn insert(cluster: &Cluster, instance: usize, row: u32) {
-    cluster.query(instance, &format!("insert into t values ({row})")).unwrap();
 }
 
 #[test]
@@ -98,7 +97,7 @@ fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
     let mut cluster = Cluster::of(2);
     cluster.query(0, TABLE).unwrap();
     cluster.stop(1);
-    insert(&cluster, 0, 1);
+    cluster.insert(0, 1);
     for _ in 0..3 {
         cluster.query(0, "select pg_switch_wal()").unwrap();
         cluster.query(0, "checkpoint").unwrap();
@@ -112,7 +111,7 @@ fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
 
     // One that was away for a moment goes on with what it has.
     cluster.stop(1);
-    insert(&cluster, 0, 2);
+    cluster.insert(0, 2);
     cluster.start(1);
     cluster.until(1, ALL, "1 2");
     assert_eq!(kept(&cluster, 1).len(), 1);
@@ -135,7 +134,7 @@ fn gets_lost_data_back(mut cluster: Cluster) {
     cluster.start(0);
     cluster.until_ready(0);
     assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1"));
-    insert(&cluster, 0, 2);
+    cluster.insert(0, 2);
     cluster.until(1, ALL, "1 2");
     cluster.until_ready(1);
 }
@@ -168,7 +167,7 @@ fn what_a_promoted_replica_has_is_never_lost() {
     let mut cluster = with_a_row(2);
     cluster.stop(0);
     cluster.query(1, "select pg_promote()").unwrap();
-    insert(&cluster, 1, 2);
+    cluster.insert(1, 2);
     assert!(cluster.log(1).contains("ready to accept connections"));
     let log = cluster.fails(0);
     assert!(log.contains("instance 1 has what is missing here"), "{log}");
@@ -204,7 +203,7 @@ fn a_person_may_do_without_what_another_instance_has() {
     let mut cluster = with_a_row(2);
     cluster.stop(0);
     cluster.query(1, "select pg_promote()").unwrap();
-    insert(&cluster, 1, 2);
+    cluster.insert(1, 2);
     cluster.restore_from = "0".to_owned();
     cluster.start(0);
     cluster.until_ready(0);
@@ -223,7 +222,7 @@ fn a_person_may_do_without_what_another_instance_has() {
 fn the_most_advanced_replica_gives_its_data() {
     let mut cluster = with_a_row(3);
     cluster.stop(1);
-    insert(&cluster, 0, 2);
+    cluster.insert(0, 2);
     cluster.until(2, ALL, "1 2");
     cluster.kill(0);
     cluster.kill(2);
@@ -245,7 +244,7 @@ fn an_older_volume_of_the_primary_is_not_used() {
     cluster.copy_data(0, "data", "snapshot");
     cluster.start(0);
     cluster.until_ready(0);
-    insert(&cluster, 0, 2);
+    cluster.insert(0, 2);
     cluster.until(1, ALL, "1 2");
     cluster.stop(0);
     cluster.lose_data(0);
@@ -257,7 +256,7 @@ fn an_older_volume_of_the_primary_is_not_used() {
     cluster.stop(1);
     cluster.start(0);
     cluster.until_ready(0);
-    insert(&cluster, 0, 3);
+    cluster.insert(0, 3);
     cluster.start(1);
     cluster.until(1, ALL, "1 2");
     let aside = "not following the primary, which does not have all of them";
