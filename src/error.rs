@@ -19,6 +19,8 @@ pub const FAILURE: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The exit code of a command that stopped at conflicts.
 pub const CONFLICT: u8 = 3;
+/// The exit code of a command that found differences between a project and its model.
+pub const DRIFT: u8 = 4;
 
 impl UserError {
     /// An error for a valid request that cannot be fulfilled.
@@ -46,6 +48,11 @@ impl UserError {
     /// An error for conflicts that only the user can resolve.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: CONFLICT }
+    }
+
+    /// An error for differences between a project and its model.
+    pub fn drift(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: DRIFT }
     }
 
     /// Adds what to do about the error: an imperative sentence without a full stop.

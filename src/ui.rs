@@ -2,6 +2,7 @@
 //! text from outside, so that hidden characters in them are escaped.
 
 use std::io::{self, IsTerminal, Write};
+use std::process::{Command, Stdio};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
@@ -13,6 +14,9 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
+
+const ADDED: Style = AnsiColor::Green.on_default();
+const REMOVED: Style = AnsiColor::Red.on_default();
 
 /// The terminal of the user: how much to print, and whether to prompt.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +38,33 @@ impl Ui {
     pub fn data(&self, text: impl AsRef<str>) -> Result<()> {
         match self.stream(text) {
             // A reader that closes the pipe early (`opctl ... | head`) is not an error.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write to stdout")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints a patch on stdout: on a terminal coloured and in the user's pager.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn patch(&self, patch: &str) -> Result<()> {
+        let mut text = String::new();
+        for line in patch.split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let style = match line.as_bytes().first() {
+                Some(b'+') => ADDED,
+                Some(b'-') => REMOVED,
+                Some(b'@') => NOTE,
+                _ => Style::new(),
+            };
+            text.push_str(&format!("{style}{line}{style:#}{end}"));
+        }
+        if text.is_empty() || io::stdout().is_terminal() && page(&text).is_ok() {
+            return Ok(());
+        }
+        match write!(anstream::stdout(), "{text}") {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write to stdout")
             }
@@ -117,6 +148,19 @@ impl Ui {
             },
         }
     }
+}
+
+/// Shows a text in `$PAGER`, by default less, which ends by itself if the text fits on the screen.
+fn page(text: &str) -> io::Result<()> {
+    let mut pager = Command::new("sh");
+    pager.args(["-c", "LESS=${LESS-FRX} exec ${PAGER:-less}"]).stdin(Stdio::piped());
+    let mut pager = pager.spawn()?;
+    if let Some(mut stdin) = pager.stdin.take() {
+        // A user who quits early has seen enough.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let status = pager.wait()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other("the pager failed")) }
 }
 
 fn print_hint(hint: &str) {

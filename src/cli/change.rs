@@ -1,7 +1,9 @@
 //! The common part of the commands that change a project: show the plan, then apply it.
 
 use anyhow::Result;
+use serde::Serialize;
 
+use super::Format;
 use crate::error::UserError;
 use crate::render::RUNTIME;
 use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
@@ -20,6 +22,18 @@ pub struct Flags {
     /// How to handle conflicts with your edits
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     conflicts: Conflicts,
+    /// Output format of the changes; `json` prints them on stdout
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+/// A change, as JSON.
+#[derive(Serialize)]
+struct Change<'a> {
+    action: &'static str,
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 impl Flags {
@@ -43,33 +57,42 @@ impl Flags {
         }
         let plan = self.plan(plan, ui)?;
         let conflicts = plan.conflicts().count();
-        if self.dry_run {
-            for Line { action, file } in lines(&plan.steps) {
-                ui.data(format!("{:>12} {file}", action.verb()))?;
-            }
-        } else if conflicts > 0 {
-            for Line { action, file } in lines(plan.conflicts()) {
-                ui.attention(action.verb(), file);
-            }
+        if conflicts == 0 && !self.dry_run {
+            workspace.apply(&plan)?;
         }
+        self.print(&plan, ui)?;
         if conflicts > 0 {
             return Err(conflict_error(&plan, conflicts).into());
         }
         if self.dry_run {
             return Ok(false);
         }
-        workspace.apply(&plan)?;
-        for Line { action, file } in lines(&plan.steps) {
-            if action.reason().is_none() && action != Action::Overwrite {
+        match marked(&plan) {
+            None => Ok(true),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Prints what was done or, of a dry run, what would be done. Of a command that stops, it prints the
+    /// conflicts.
+    fn print(&self, plan: &Plan, ui: Ui) -> Result<()> {
+        if self.output == Format::Json {
+            return ui.data(format!("{:#}", json(plan)?));
+        }
+        let has_conflicts = plan.conflicts().next().is_some();
+        let is_printed = |step: &&Step| {
+            self.dry_run || !has_conflicts || matches!(step.action, Action::Conflict(_))
+        };
+        for Line { action, file } in lines(plan.steps.iter().filter(is_printed)) {
+            if self.dry_run {
+                ui.data(format!("{:>12} {file}", action.verb()))?;
+            } else if action.reason().is_none() && action != Action::Overwrite {
                 ui.status(action.verb(), file);
             } else {
                 ui.attention(action.verb(), file);
             }
         }
-        match marked(&plan) {
-            None => Ok(true),
-            Some(error) => Err(error.into()),
-        }
+        Ok(())
     }
 
     /// The plan that overwrites what `--force` names or the user confirms.
@@ -120,6 +143,18 @@ fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
             Line { action: *action, file }
         })
         .collect()
+}
+
+/// The changes of a plan.
+fn json(plan: &Plan) -> Result<serde_json::Value> {
+    let is_change = |step: &&Step| step.action != Action::Identical;
+    let changes = plan.steps.iter().filter(is_change).map(|step| Change {
+        action: step.action.verb(),
+        path: &step.path,
+        reason: step.action.reason(),
+    });
+    let changes: Vec<Change<'_>> = changes.collect();
+    Ok(serde_json::json!({ "changes": serde_json::to_value(changes)? }))
 }
 
 fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {

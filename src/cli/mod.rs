@@ -5,7 +5,9 @@ mod change;
 mod cluster;
 mod completion;
 mod create;
+mod diff;
 mod init;
+mod status;
 
 use std::process::ExitCode;
 
@@ -18,7 +20,9 @@ use audit::AuditArgs;
 use cluster::ClusterArgs;
 use completion::CompletionArgs;
 use create::CreateCommand;
+use diff::DiffArgs;
 use init::InitArgs;
+use status::StatusArgs;
 
 /// The operator SDK for Rust.
 #[derive(Debug, Parser)]
@@ -39,6 +43,8 @@ enum Command {
     Init(InitArgs),
     #[command(subcommand)]
     Create(CreateCommand),
+    Status(StatusArgs),
+    Diff(DiffArgs),
     Cluster(ClusterArgs),
     Audit(AuditArgs),
     Completion(CompletionArgs),
@@ -70,6 +76,8 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     match command {
         Command::Init(args) => args.run(ui)?,
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
+        Command::Status(args) => return args.run(ui),
+        Command::Diff(args) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui)?,

@@ -1,10 +1,13 @@
 //! The table of all generated files: their templates, their paths, what they are rendered for, and who
 //! owns them.
 
+use serde::Serialize;
+
 use crate::project::License;
 
 /// Who owns a rendered file, which decides how it is updated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Ownership {
     /// Depends on the model alone; users do not edit it, as its header says.
     Generated,

@@ -1,7 +1,7 @@
 //! Reads the files of a project.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -88,6 +88,37 @@ impl Disk {
         let contents = fs::read(&place).with_context(cannot_read)?;
         let read_only = metadata.permissions().mode() & 0o222 == 0;
         Ok(Found { contents: Some(contents), place, read_only })
+    }
+
+    /// The paths of all files in the root directory and below these directories in it. Symbolic links to
+    /// directories are not followed.
+    ///
+    /// # Errors
+    /// If a directory cannot be read.
+    pub fn files(&self, directories: &BTreeSet<&str>) -> Result<Vec<String>> {
+        let mut files = Vec::new();
+        self.collect(Path::new(""), &|name| directories.contains(name), &mut files)?;
+        Ok(files)
+    }
+
+    fn collect(
+        &self,
+        directory: &Path,
+        enters: &dyn Fn(&str) -> bool,
+        files: &mut Vec<String>,
+    ) -> Result<()> {
+        let cannot_read = || format!("cannot read the directory {}", directory.display());
+        for entry in fs::read_dir(self.root.join(directory)).with_context(cannot_read)? {
+            let entry = entry.with_context(cannot_read)?;
+            let path = directory.join(entry.file_name());
+            let Some(text) = path.to_str() else { continue };
+            match entry.file_type().with_context(cannot_read)? {
+                kind if !kind.is_dir() => files.push(text.to_owned()),
+                _ if enters(text) => self.collect(&path, &|_| true, files)?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The real path of a directory, if it exists.

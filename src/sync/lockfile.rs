@@ -81,6 +81,11 @@ impl Lockfile {
         Self { entries }
     }
 
+    /// The paths of all files that opctl wrote.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
     /// Whether opctl has written a file.
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path)

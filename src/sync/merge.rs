@@ -145,6 +145,11 @@ pub fn same(ours: &[u8], theirs: &str) -> bool {
     ours == theirs.as_bytes() || Ours::new(ours, theirs).is_some_and(|ours| ours.text == theirs)
 }
 
+/// The user's version of a text in the style of opctl, unless it is not a text.
+pub fn text_of(ours: &[u8], theirs: &str) -> Option<String> {
+    Ours::new(ours, theirs).map(|ours| ours.text.into_owned())
+}
+
 /// The texts in the style of opctl that the user's version may be: an editor may have removed the end of
 /// the last line.
 pub fn texts(ours: &[u8]) -> Vec<String> {

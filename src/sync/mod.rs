@@ -4,13 +4,17 @@
 mod action;
 mod comments;
 mod commit;
+mod diff;
 mod disk;
 mod hash;
 mod lockfile;
 mod merge;
 mod plan;
+mod status;
 mod workspace;
 
 pub use action::{Action, Reason};
+pub use diff::{DiffOptions, FileDiff};
 pub use plan::{Conflicts, Plan, PlanOptions, Step};
+pub use status::{FileState, FileStatus};
 pub use workspace::Workspace;

@@ -10,10 +10,12 @@ use anyhow::{Context, Result};
 use super::action::Action;
 use super::comments;
 use super::commit::{self, FileSystem};
+use super::diff::{self, DiffOptions, FileDiff};
 use super::disk::Disk;
 use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
 use super::plan::{Plan, PlanOptions, Step};
+use super::status::{self, FileStatus};
 use crate::error::UserError;
 use crate::project::{self, Project, VERSION, invalid_project};
 use crate::render::{Renderer, TemplateSet, Tree};
@@ -44,7 +46,17 @@ impl Workspace {
     /// # Errors
     /// A [`UserError`] if there is no valid `PROJECT`, or if another opctl command is running.
     pub fn open(directory: &Path) -> Result<Self> {
-        let workspace = Self::at(directory)?;
+        let workspace = Self::open_any_version(directory)?;
+        workspace.project().map_or(Ok(()), check_version)?;
+        Ok(workspace)
+    }
+
+    /// Opens the directory of a project to inspect it, whatever version of opctl wrote it.
+    ///
+    /// # Errors
+    /// A [`UserError`] if there is no valid `PROJECT`, or if another opctl command is running.
+    pub fn open_any_version(directory: &Path) -> Result<Self> {
+        let workspace = Self::read(directory)?;
         if workspace.current.is_none() {
             return Err(no_project(workspace.disk.root()).into());
         }
@@ -57,6 +69,12 @@ impl Workspace {
     /// A [`UserError`] if `PROJECT` is invalid or was written by another version of opctl, or if another
     /// opctl command is running.
     pub fn at(directory: &Path) -> Result<Self> {
+        let workspace = Self::read(directory)?;
+        workspace.project().map_or(Ok(()), check_version)?;
+        Ok(workspace)
+    }
+
+    fn read(directory: &Path) -> Result<Self> {
         let disk = Disk::new(directory)?;
         let lock = lock(disk.root())?;
         let was_restored = commit::undo(disk.root(), &mut FileSystem)?;
@@ -65,7 +83,6 @@ impl Workspace {
                 let text =
                     String::from_utf8(bytes).map_err(|_| invalid_project("not a text file"))?;
                 let project = Project::parse(&text)?;
-                check_version(&project)?;
                 Some(Current { text, project })
             }
             None => None,
@@ -85,6 +102,22 @@ impl Workspace {
     /// The model of the project, if it exists.
     pub fn project(&self) -> Option<&Project> {
         self.current.as_ref().map(|current| &current.project)
+    }
+
+    /// The files of the project, compared with what opctl wrote and with what `project` renders.
+    ///
+    /// # Errors
+    /// If the model cannot be rendered, or if a file cannot be read.
+    pub fn status(&self, project: &Project) -> Result<Vec<FileStatus>> {
+        status::files(&render(project)?, &self.lock, &self.disk)
+    }
+
+    /// The differences between what `project` renders and the files on the disk, sorted by path.
+    ///
+    /// # Errors
+    /// If the model cannot be rendered, or if a file cannot be read.
+    pub fn diff(&self, project: &Project, options: &DiffOptions) -> Result<Vec<FileDiff>> {
+        diff::files(&render(project)?, &self.lock, &self.disk, options)
     }
 
     /// Plans the change from `base`, the model that the files were rendered from, to `new`.
@@ -175,6 +208,11 @@ impl Current {
             |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
         Ok(merged.into_iter().chain([commented]).find(has_same_model).unwrap_or(text))
     }
+}
+
+/// What the templates of this opctl make of a model.
+fn render(project: &Project) -> Result<Tree> {
+    Renderer::new(TemplateSet::current())?.render(project)
 }
 
 /// Refuses the projects of other versions of opctl. Their files were rendered from other templates, so that
