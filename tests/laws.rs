@@ -281,16 +281,45 @@ fn assert_edits_stay(before: &Tree, old: &BTreeMap<String, String>, directory: &
             assert_eq!(after.get(path), Some(text), "{path}");
         }
         let count = |bytes: &[u8], word| String::from_utf8_lossy(bytes).matches(word).count();
-        let has_crlf = |text: &[u8]| count(text, "\r\n") > 0;
+        let is_crlf =
+            |text: &[u8]| count(text, "\r\n") > 0 && count(text, "\r\n") == count(text, "\n");
         let kept = after.get(path).map_or(0, |new| count(new, "mine"));
         assert_eq!(kept, count(text, "mine"), "{path}");
-        if let Some(new) = after.get(path).filter(|_| has_crlf(text)) {
-            assert_eq!(count(new, "\r\n"), count(new, "\n"), "{path}");
+        if let Some(new) = after.get(path).filter(|_| is_crlf(text)) {
+            assert!(is_crlf(new), "{path}");
         }
     }
     for path in old.keys().filter(|path| !before.contains_key(*path)) {
         assert!(!after.contains_key(path), "{path} was deleted by the user");
     }
+}
+
+/// A user's editor may add a line with another end than the others.
+#[test]
+fn mixed_line_ends_stay() {
+    let directory = init(&Settings::default());
+    let file = files(directory.path())
+        .into_keys()
+        .filter(|path| !path.starts_with("PROJECT"))
+        .position(|path| path == "config/default/metrics_service.yaml")
+        .unwrap();
+    for edit in [Edit::LineEnds(file), Edit::Prepend(file)] {
+        edit.make(directory.path());
+    }
+    let (before, old) = (tree(directory.path()), rendered(directory.path()));
+    let api = Api {
+        external: true,
+        group: "autoscaling",
+        version: "v2",
+        kind: "HorizontalPodAutoscaler",
+        plural: None,
+        namespaced: None,
+        controller: true,
+        recipe: "none",
+        options: RecipeOptions::default(),
+    };
+    assert!(create(directory.path(), &api));
+    assert_edits_stay(&before, &old, directory.path());
 }
 
 proptest! {
