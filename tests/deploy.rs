@@ -66,22 +66,14 @@ impl Project {
 
     /// Has these optional parts and no others.
     fn switch(&self, parts: &[&str]) {
-        let path = "config/default/kustomization.yaml";
-        let mut lines = Vec::new();
-        let mut found = 0;
-        for line in self.text(path).lines() {
-            let part = PARTS.iter().find(|part| line.contains(&format!("- ../{part} ")));
-            let Some(part) = part else {
-                lines.push(line.to_owned());
-                continue;
-            };
-            found += 1;
-            let line = line.trim_start_matches('#');
-            let mark = if parts.contains(part) { "" } else { "#" };
-            lines.push(format!("{mark}{line}"));
-        }
-        assert_eq!(found, PARTS.len(), "one line switches a part");
-        fs::write(self.directory.path().join(path), lines.join("\n") + "\n").unwrap();
+        let list = |enabled| {
+            let chosen = PARTS.into_iter().filter(|part| parts.contains(part) == enabled);
+            chosen.collect::<Vec<_>>().join(",")
+        };
+        let flags = [("--enable", list(true)), ("--disable", list(false))];
+        let flags = flags.iter().filter(|(_, list)| !list.is_empty());
+        let flags = flags.flat_map(|(flag, list)| [*flag, list.as_str()]);
+        ok(opctl(self.directory.path()).arg("edit").args(flags));
     }
 
     /// The objects of config/default, by kind and name.

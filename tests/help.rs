@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &["init"],
     &["create"],
     &["create", "api"],
+    &["edit"],
     &["status"],
     &["diff"],
     &["completion"],

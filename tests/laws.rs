@@ -124,7 +124,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     (license, domain, any::<bool>()).prop_map(|(license, domain, namespaced)| Settings {
         license: Some(license),
         domain: Some(domain.to_owned()),
-        namespaced,
+        namespaced: Some(namespaced),
         ..Settings::default()
     })
 }

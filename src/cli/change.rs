@@ -1,5 +1,7 @@
 //! The common part of the commands that change a project: show the plan, then apply it.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use serde::Serialize;
 
@@ -32,6 +34,8 @@ pub struct Flags {
 struct Change<'a> {
     action: &'static str,
     path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
@@ -127,17 +131,29 @@ struct Line {
     file: String,
 }
 
+/// The steps that tell a user what changes: not those that leave a file as it is, and of a move only one.
+fn shown<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<&'a Step> {
+    let mut steps: Vec<&Step> = steps.into_iter().collect();
+    let moved: BTreeSet<&String> = steps.iter().filter_map(|step| step.from.as_ref()).collect();
+    steps.retain(|step| step.action != Action::Identical && !moved.contains(&step.path));
+    steps
+}
+
 fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
-    let steps: Vec<_> = steps.into_iter().filter(|step| step.action != Action::Identical).collect();
+    let steps = shown(steps);
     let is_runtime = |step: &Step| step.path.starts_with(RUNTIME) && step.action.reason().is_none();
     let same = |a: &&Step, b: &&Step| is_runtime(a) && is_runtime(b) && a.action == b.action;
     let groups = steps.chunk_by(same);
     groups
         .map(|group| {
-            let Step { action, path, .. } = group[0];
+            let Step { action, path, from, .. } = group[0];
+            let path = match from {
+                Some(old) => format!("{old} -> {path}"),
+                None => path.clone(),
+            };
             let file = match (group.len(), action.reason()) {
                 (1, Some(reason)) => format!("{path} ({reason})"),
-                (1, None) => path.clone(),
+                (1, None) => path,
                 (files, _) => format!("{RUNTIME} ({files} files)"),
             };
             Line { action: *action, file }
@@ -147,10 +163,10 @@ fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
 
 /// The changes of a plan.
 fn json(plan: &Plan) -> Result<serde_json::Value> {
-    let is_change = |step: &&Step| step.action != Action::Identical;
-    let changes = plan.steps.iter().filter(is_change).map(|step| Change {
+    let changes = shown(&plan.steps).into_iter().map(|step| Change {
         action: step.action.verb(),
         path: &step.path,
+        from: step.from.as_deref(),
         reason: step.action.reason(),
     });
     let changes: Vec<Change<'_>> = changes.collect();

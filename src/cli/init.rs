@@ -58,7 +58,8 @@ impl InitArgs {
             domain: self.domain.clone(),
             license: self.license,
             owner: self.owner.clone(),
-            namespaced: self.namespaced,
+            namespaced: self.namespaced.then_some(true),
+            ..Settings::default()
         })?;
         let plan = |options: &_| workspace.plan(old, &project, options);
         if self.flags.apply(&workspace, plan, ui)? && old.is_none() {

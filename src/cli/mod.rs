@@ -6,6 +6,7 @@ mod cluster;
 mod completion;
 mod create;
 mod diff;
+mod edit;
 mod init;
 mod status;
 
@@ -21,6 +22,7 @@ use cluster::ClusterArgs;
 use completion::CompletionArgs;
 use create::CreateCommand;
 use diff::DiffArgs;
+use edit::EditArgs;
 use init::InitArgs;
 use status::StatusArgs;
 
@@ -43,6 +45,7 @@ enum Command {
     Init(InitArgs),
     #[command(subcommand)]
     Create(CreateCommand),
+    Edit(EditArgs),
     Status(StatusArgs),
     Diff(DiffArgs),
     Cluster(ClusterArgs),
@@ -76,6 +79,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     match command {
         Command::Init(args) => args.run(ui)?,
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
+        Command::Edit(args) => args.run(ui)?,
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),

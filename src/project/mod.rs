@@ -6,7 +6,9 @@
 mod api;
 pub mod builtin;
 mod check;
+mod edit;
 mod external;
+mod feature;
 mod file;
 mod gvk;
 mod image;
@@ -15,17 +17,19 @@ pub mod options;
 pub mod plural;
 pub mod version;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
 pub use api::{ApiRequest, CheckedApi, NAMESPACED, check_value, flag_of};
+pub use edit::{KindRequest, Settings};
 pub use external::{ExternalType, Origin};
+pub use feature::{FEATURES_FILE, Feature, listed};
 pub(crate) use file::invalid_project;
 pub use gvk::Gvk;
 use options::RecipeOptions;
 use version::ApiVersion;
-
-use crate::error::UserError;
 
 /// The name of the file that holds the model, in the root directory of a project.
 pub const FILE: &str = "PROJECT";
@@ -77,6 +81,8 @@ struct Plugins {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct PluginConfig {
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    features: BTreeSet<Feature>,
     #[serde(default)]
     license: License,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,21 +105,6 @@ struct RecipeChoice {
     version: String,
     #[serde(flatten)]
     unknown: Mapping,
-}
-
-/// The settings of `init`. A project keeps those that are `None`.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// The name of the project.
-    pub name: Option<String>,
-    /// The domain of the API groups.
-    pub domain: Option<String>,
-    /// The license of the project.
-    pub license: Option<License>,
-    /// The copyright holder.
-    pub owner: Option<String>,
-    /// Whether the operator watches only its own namespace. A namespaced project stays namespaced.
-    pub namespaced: bool,
 }
 
 /// The license of the generated project.
@@ -195,31 +186,14 @@ impl Project {
         }
     }
 
-    /// The project with other settings and with the template set of this opctl.
-    ///
-    /// # Errors
-    /// If a setting is invalid, or if a resource conflicts with the settings.
-    pub fn with_settings(&self, settings: Settings) -> Result<Self, UserError> {
-        let mut project = self.clone();
-        VERSION.clone_into(&mut project.cli_version);
-        project.project_name = settings.name.unwrap_or(project.project_name);
-        project.domain = settings.domain.unwrap_or(project.domain);
-        project.namespaced |= settings.namespaced;
-        project.plugins.opctl.license = settings.license.unwrap_or(project.plugins.opctl.license);
-        project.plugins.opctl.owner = settings.owner.or(project.plugins.opctl.owner);
-        for resource in project.resources.iter_mut().filter(|r| !r.is_external_or_core()) {
-            resource.domain.clone_from(&project.domain);
-        }
-        for domain in project.plugins.opctl.resources.iter_mut().map(|choice| &mut choice.domain) {
-            domain.clone_from(&project.domain);
-        }
-        project.check_scopes()?;
-        project.verified()
-    }
-
     /// The license of the generated project.
     pub fn license(&self) -> License {
         self.plugins.opctl.license
+    }
+
+    /// The optional parts of the deployment.
+    pub fn features(&self) -> &BTreeSet<Feature> {
+        &self.plugins.opctl.features
     }
 
     /// The copyright holder.

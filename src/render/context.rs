@@ -1,6 +1,7 @@
 //! The variables of templates: a view of the model.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use super::rustfmt;
 use crate::project::names::Module;
 use crate::project::options::RecipeOptions;
 use crate::project::version::ApiVersion;
-use crate::project::{self, License, builtin};
+use crate::project::{self, Feature, License, builtin};
 
 /// The maximum length of `version::Kind` in recipes. Up to this length their lines break in the same
 /// way, except for the signatures that [`rustfmt::tidy`] breaks.
@@ -20,6 +21,7 @@ pub struct ProjectContext {
     name: String,
     domain: String,
     namespaced: bool,
+    features: BTreeSet<Feature>,
     license: License,
     owner: String,
     opctl_version: String,
@@ -132,6 +134,7 @@ impl ProjectContext {
             name: project.project_name.clone(),
             domain: project.domain.clone(),
             namespaced: project.namespaced,
+            features: project.features().clone(),
             license: project.license(),
             owner: project.owner(),
             opctl_version: project.cli_version.clone(),

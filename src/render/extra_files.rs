@@ -4,7 +4,6 @@ use anyhow::Result;
 use serde_yaml::{Mapping, Value};
 
 use super::context::{ProjectContext, ResourceContext};
-use super::files::Ownership;
 use super::job::check_file_names;
 use super::{RenderedFile, Tree};
 use crate::crd::{self, Crd};
@@ -53,7 +52,7 @@ fn crd_files(
         .map_err(|reason| UserError::failure(format!("{} {reason}", resource.gvk())))?;
     for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
         let subject = context.name();
-        tree.insert(path, RenderedFile { text, ownership: Ownership::Scaffolded, subject });
+        tree.insert(path, RenderedFile::extra(text, subject));
     }
     Ok(tree)
 }
@@ -87,5 +86,5 @@ fn object(
     }
     text.push_str(&serde_saphyr::to_string(&object)?);
     let path = format!("tests/objects/{}_{}.yaml", context.group_file, context.kind_file);
-    Ok(Tree::from([(path, RenderedFile { text, ownership: Ownership::Scaffolded, subject })]))
+    Ok(Tree::from([(path, RenderedFile::extra(text, subject))]))
 }

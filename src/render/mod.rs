@@ -43,9 +43,16 @@ pub struct RenderedFile {
     /// What it is rendered for: `project`, a group, a version such as `cache/v1`, or a type such as
     /// `cache/v1/Memcached`.
     pub subject: String,
+    /// The name of the template; empty for files that no model renders.
+    pub template: String,
 }
 
 impl RenderedFile {
+    /// A file that no model renders, which belongs to a type.
+    fn extra(text: String, subject: String) -> Self {
+        Self { text, ownership: Ownership::Scaffolded, subject, template: String::new() }
+    }
+
     /// Whether the file is a script, which needs the executable bit.
     pub fn is_executable(&self) -> bool {
         self.text.starts_with("#!")
@@ -113,8 +120,13 @@ impl Renderer {
                 check_package(&text, &project.project_name)?;
                 text = lock::add_dependencies(&text, &project.project_name, &dependencies)?;
             }
-            let (ownership, subject) = (job.file.ownership, job.subject.name());
-            tree.insert(job.path.clone(), RenderedFile { text, ownership, subject });
+            let file = RenderedFile {
+                text,
+                ownership: job.file.ownership,
+                subject: job.subject.name(),
+                template: job.template.clone(),
+            };
+            tree.insert(job.path.clone(), file);
         }
         Ok(tree)
     }

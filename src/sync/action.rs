@@ -9,6 +9,8 @@ pub enum Action {
     Update,
     /// The file has edits, which are merged with the change.
     Merge,
+    /// The file moves to another path, with its edits.
+    Move,
     /// The file has no edits and is no longer generated.
     Delete,
     /// The file is replaced, because `--force` names it.
@@ -53,6 +55,7 @@ impl Action {
             Self::Create => "create",
             Self::Update => "update",
             Self::Merge => "merge",
+            Self::Move => "move",
             Self::Delete => "delete",
             Self::Overwrite => "overwrite",
             Self::Copy => "copy",

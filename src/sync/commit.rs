@@ -142,13 +142,16 @@ fn publish(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer
     for (number, step) in steps(plan).enumerate() {
         if step.action == Action::Delete {
             writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
-            remove_empty_parents(&step.place, root, writer)
-                .with_context(|| format!("cannot delete the directory of {}", step.path))?;
         } else {
             writer
                 .rename(&journal::new(root, number), &step.place)
                 .with_context(|| format!("cannot write {}", step.path))?;
         }
+    }
+    // Only now: a later step may have written to the directory of a deleted file.
+    for step in steps(plan).filter(|step| step.action == Action::Delete) {
+        remove_empty_parents(&step.place, root, writer)
+            .with_context(|| format!("cannot delete the directory of {}", step.path))?;
     }
     sync(journal, root, writer).context("cannot finish the change")
 }

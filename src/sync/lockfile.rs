@@ -81,6 +81,16 @@ impl Lockfile {
         Self { entries }
     }
 
+    /// The lock file as if opctl had written another text in place of `written`, if it has written that.
+    #[must_use]
+    pub fn with_choice(&self, path: &str, written: &RenderedFile, chosen: &RenderedFile) -> Self {
+        let mut lock = self.clone();
+        if self.wrote(path, &written.text) {
+            lock.entries.insert(path.to_owned(), Entry::of(chosen));
+        }
+        lock
+    }
+
     /// The paths of all files that opctl wrote.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -127,6 +137,7 @@ mod tests {
             text: text.to_owned(),
             ownership: Ownership::Scaffolded,
             subject: "project".to_owned(),
+            template: String::new(),
         };
         files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect()
     }

@@ -9,6 +9,7 @@ mod disk;
 mod hash;
 mod lockfile;
 mod merge;
+mod moves;
 mod plan;
 mod status;
 mod workspace;

@@ -10,6 +10,7 @@ use super::commit;
 use super::disk::{Disk, Found};
 use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
+use super::moves;
 use crate::error::UserError;
 use crate::render::files::Ownership;
 use crate::render::{LOCK, RenderedFile, Tree};
@@ -19,6 +20,8 @@ use crate::render::{LOCK, RenderedFile, Tree};
 pub struct Step {
     /// The path in the project.
     pub path: String,
+    /// Where the file was before, if it moves.
+    pub from: Option<String>,
     /// What the step does with the file.
     pub action: Action,
     /// The real path, after symbolic links.
@@ -69,13 +72,20 @@ impl Plan {
         options: &PlanOptions,
     ) -> Result<Self> {
         let mut steps = Vec::new();
+        let moves = moves::find(base, theirs);
+        let gone: BTreeSet<&String> = moves.values().copied().collect();
         let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).collect();
-        for path in paths {
-            let (base, theirs) = (base.get(path), theirs.get(path));
+        for path in paths.difference(&gone) {
+            let old = *moves.get(path).unwrap_or(path);
+            let (base, theirs) = (base.get(old), theirs.get(*path));
             let changes = base.map(|file| &file.text) != theirs.map(|file| &file.text);
-            if changes || options.overwrite.contains(path) {
-                let file = File { path, base, theirs, ours: disk.read(path)?, lock };
-                steps.extend(file.steps(options));
+            if changes || old != *path || options.overwrite.contains(*path) {
+                let file = File { path: old, base, theirs, ours: disk.read(old)?, lock };
+                steps.extend(if old == *path {
+                    file.steps(options)
+                } else {
+                    file.moved_steps(path, disk.read(path)?, options)
+                });
             }
         }
         check_places(&steps)?;
@@ -101,7 +111,8 @@ impl Step {
         place: PathBuf,
         contents: Option<Vec<u8>>,
     ) -> Self {
-        Self { path: path.to_owned(), action, place, contents, like: None, executable: false }
+        let path = path.to_owned();
+        Self { path, from: None, action, place, contents, like: None, executable: false }
     }
 
     /// Whether the step changes the disk.
@@ -123,6 +134,14 @@ fn check_places(steps: &[Step]) -> Result<(), UserError> {
     Ok(())
 }
 
+/// Keeps the user's version of a file that is replaced.
+fn copy(path: &str, ours: &Found) -> Option<Step> {
+    let place = commit::unused_name(&ours.place);
+    let path = Path::new(path).parent()?.join(place.file_name()?).to_str()?.to_owned();
+    let step = Step::of(&path, Action::Copy, place, Some(ours.contents.clone()?));
+    Some(Step { like: Some(ours.place.clone()), ..step })
+}
+
 /// A file that a command may change.
 struct File<'a> {
     path: &'a str,
@@ -138,7 +157,7 @@ impl File<'_> {
         let (action, contents) = self.decide(options);
         let mut steps = Vec::new();
         if action == Action::Overwrite {
-            steps.extend(self.copy());
+            steps.extend(copy(self.path, &self.ours));
         }
         let executable = self.theirs.is_some_and(RenderedFile::is_executable);
         let step = Step::of(self.path, action, self.ours.place, contents);
@@ -146,18 +165,36 @@ impl File<'_> {
         steps
     }
 
-    /// Keeps the user's version.
-    fn copy(&self) -> Option<Step> {
-        let place = commit::unused_name(&self.ours.place);
-        let directory = Path::new(self.path).parent()?;
-        Some(Step {
-            path: directory.join(place.file_name()?).to_str()?.to_owned(),
-            action: Action::Copy,
-            place,
-            contents: Some(self.ours.contents.clone()?),
-            like: Some(self.ours.place.clone()),
-            executable: false,
-        })
+    /// The steps of a file that moves to another path. What is on the disk moves along.
+    fn moved_steps(self, path: &str, target: Found, options: &PlanOptions) -> Vec<Step> {
+        let Some(ours) = self.ours.contents.clone() else {
+            return vec![Step::of(path, Action::Keep("deleted by you"), target.place, None)];
+        };
+        let mut steps = Vec::new();
+        if target.contents.is_some() {
+            if !options.overwrite.contains(path) {
+                let exists = Action::Conflict(Reason::Exists);
+                return vec![Step::of(path, exists, target.place, None)];
+            }
+            steps.extend(copy(path, &target));
+        }
+        let (action, contents) = self.decide(options);
+        let action = match action {
+            Action::Conflict(_) => {
+                return vec![Step::of(self.path, action, self.ours.place, None)];
+            }
+            Action::Overwrite => {
+                steps.extend(copy(self.path, &self.ours));
+                action
+            }
+            Action::Update | Action::Identical | Action::Keep(_) => Action::Move,
+            action => action,
+        };
+        let (from, like) = (Some(self.path.to_owned()), Some(self.ours.place.clone()));
+        let step = Step::of(path, action, target.place, contents.or(Some(ours)));
+        steps.push(Step { from, like, ..step });
+        steps.push(Step::of(self.path, Action::Delete, self.ours.place, None));
+        steps
     }
 
     /// The table of the three-way merge: the action, and the contents to write.

@@ -1,5 +1,6 @@
 //! The directory of a project: opens it, plans a change of its model, and applies the plan.
 
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::thread;
@@ -17,7 +18,7 @@ use super::merge::{self, Merged};
 use super::plan::{Plan, PlanOptions, Step};
 use super::status::{self, FileStatus};
 use crate::error::UserError;
-use crate::project::{self, Project, VERSION, invalid_project};
+use crate::project::{self, Feature, Project, Settings, VERSION, invalid_project};
 use crate::render::{Renderer, TemplateSet, Tree};
 
 /// How long a command waits for another one in the same project. Commands take milliseconds.
@@ -104,6 +105,18 @@ impl Workspace {
         self.current.as_ref().map(|current| &current.project)
     }
 
+    /// The features that the project has: those that the user's file lists or, if it cannot be read, those
+    /// of the model.
+    ///
+    /// # Errors
+    /// If there is something else than a file.
+    pub fn features(&self, project: &Project) -> Result<BTreeSet<Feature>> {
+        let contents = self.disk.read(project::FEATURES_FILE)?.contents;
+        let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
+        let listed = text.and_then(|text| project::listed(&text));
+        Ok(listed.unwrap_or_else(|| project.features().clone()))
+    }
+
     /// The files of the project, compared with what opctl wrote and with what `project` renders.
     ///
     /// # Errors
@@ -146,13 +159,25 @@ impl Workspace {
     ) -> Result<Plan> {
         let set = TemplateSet::for_version(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
-        let base = match base {
-            Some(project) => renderer.render(project)?,
-            None => Tree::new(),
-        };
+        let (mut tree, mut lock) = (Tree::new(), self.lock.clone());
+        if let Some(project) = base {
+            tree = renderer.render(project)?;
+            let chosen = self.features(project)?;
+            if new.features() != project.features() && chosen != *project.features() {
+                // What the user has chosen by hand is what the change begins with.
+                let features = Settings { features: Some(chosen), ..Settings::default() };
+                let mut chosen = renderer.render(&project.with_settings(features)?)?;
+                let path = project::FEATURES_FILE;
+                if let (Some(written), Some(chosen)) = (tree.get_mut(path), chosen.remove(path)) {
+                    lock = lock.with_choice(path, written, &chosen);
+                    *written = chosen;
+                }
+            }
+        }
+        let base = tree;
         let mut theirs = renderer.render(new)?;
         theirs.extend(extra_files);
-        let mut plan = Plan::new(&base, &theirs, &self.lock, &self.disk, options)?;
+        let mut plan = Plan::new(&base, &theirs, &lock, &self.disk, options)?;
         let project = self.project_step(new)?;
         if !plan.is_empty() || project.writes() {
             plan.steps.push(self.lock_step(&self.lock.after(&base, &theirs))?);

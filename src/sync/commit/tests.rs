@@ -157,7 +157,8 @@ trait Command: Sync {
 }
 
 /// A plan with every effect: new files and directories, a program, private and ordinary files that
-/// change, deletions that empty directories, a copy of what is overwritten.
+/// change, deletions that empty directories, a copy of what is overwritten, and the only file of a directory that gets
+/// another name.
 struct EveryEffect;
 
 impl EveryEffect {
@@ -170,6 +171,8 @@ impl EveryEffect {
             ("a", 0o040_755, ""),
             ("a/b", 0o040_755, ""),
             ("a/b/deleted", 0o100_755, "deleted"),
+            ("moves", 0o040_755, ""),
+            ("moves/a", 0o100_600, "old"),
         ];
         let entry = |(path, mode, text): (&str, u32, &str)| {
             (PathBuf::from(path), (mode, text.as_bytes().to_vec()))
@@ -195,10 +198,13 @@ impl Command for EveryEffect {
             step("deleted", Action::Delete, None),
             step("private.orig", Action::Copy, Some("old")),
             step("private", Action::Overwrite, Some("new")),
+            step("moves/a", Action::Delete, None),
+            step("moves/b", Action::Move, Some("new")),
             step("PROJECT", Action::Update, Some("new")),
         ];
         steps[2].executable = true;
         steps[4].like = Some(root.join("private"));
+        steps[7].like = Some(root.join("moves/a"));
         commit(&Plan { steps }, root, writer)
     }
 }

@@ -1,0 +1,85 @@
+//! The optional parts of a deployment.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_yaml::Value;
+
+use crate::yaml::Limit;
+
+/// The file that lists the parts.
+pub const FEATURES_FILE: &str = "config/default/kustomization.yaml";
+
+/// The maximum size of that file.
+const LIMIT: Limit = Limit { megabytes: 1 };
+
+/// A part of `config/default` that not every cluster needs or takes. Each is a directory below `config`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feature {
+    /// A second replica, and drains that leave one
+    Availability,
+    /// A dashboard, for Grafana's sidecar
+    Grafana,
+    /// Metrics only for namespaces with the label `metrics: enabled`
+    #[value(alias = "metrics-network-policy")]
+    NetworkPolicy,
+    /// Scraping and alerts; needs the Prometheus operator
+    Prometheus,
+}
+
+impl Feature {
+    const ALL: [Self; 4] =
+        [Self::Availability, Self::Grafana, Self::NetworkPolicy, Self::Prometheus];
+
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Availability => "../availability",
+            Self::Grafana => "../grafana",
+            Self::NetworkPolicy => "../network-policy",
+            Self::Prometheus => "../prometheus",
+        }
+    }
+}
+
+/// The features that the user's [`FEATURES_FILE`] lists, if it can be read.
+pub fn listed(kustomization: &str) -> Option<BTreeSet<Feature>> {
+    let value = LIMIT.parse(kustomization).ok()?;
+    let components = match value.get("components") {
+        Some(Value::Sequence(components)) => components.as_slice(),
+        None | Some(Value::Null) => &[],
+        Some(_) => return None,
+    };
+    let is_listed = |feature: &Feature| {
+        let path = |component: &Value| {
+            component.as_str().map(|path| path.trim_end_matches('/').to_owned())
+        };
+        components.iter().filter_map(path).any(|path| path == feature.directory())
+    };
+    Some(Feature::ALL.into_iter().filter(is_listed).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_components_are_features() {
+        let list = |text| listed(text).map(|features| features.into_iter().collect::<Vec<_>>());
+        for (text, features) in [
+            ("components:\n#- ../grafana\n", vec![]),
+            ("resources: []\n", vec![]),
+            ("components:\n- ../grafana/\n- ../mine\n", vec![Feature::Grafana]),
+            (
+                "components: [../prometheus, ../network-policy]\n",
+                vec![Feature::NetworkPolicy, Feature::Prometheus],
+            ),
+        ] {
+            assert_eq!(list(text), Some(features), "{text}");
+        }
+        assert_eq!(list("components: ../grafana\n"), None);
+        assert_eq!(list("<<<<<<< yours\n"), None);
+    }
+}
