@@ -12,6 +12,10 @@ const COMMANDS: &[&[&str]] = &[
     &["create"],
     &["create", "api"],
     &["edit"],
+    &["edit", "api"],
+    &["delete"],
+    &["delete", "api"],
+    &["delete", "controller"],
     &["status"],
     &["diff"],
     &["completion"],
@@ -19,6 +23,9 @@ const COMMANDS: &[&[&str]] = &[
     &["help"],
     &["create", "help"],
 ];
+
+const MEMCACHED: &[&str] =
+    &["create", "api", "--group", "cache", "--version", "v1alpha1", "--kind", "Memcached"];
 
 fn opctl(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_opctl"))
@@ -67,6 +74,9 @@ fn every_help_ends_with_examples_that_work() {
         assert!(!examples.is_empty(), "{help}");
         if !examples[0].starts_with("opctl init") {
             opctl(&directory, &["init"]);
+        }
+        if matches!(command.first(), Some(&"edit" | &"delete")) {
+            opctl(&directory, MEMCACHED);
         }
         for example in examples {
             run(&directory, example);

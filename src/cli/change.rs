@@ -56,11 +56,31 @@ impl Flags {
         plan: impl Fn(&PlanOptions) -> Result<Plan>,
         ui: Ui,
     ) -> Result<bool> {
+        self.apply_after(workspace, plan, |_| Ok(()), ui)
+    }
+
+    /// Like [`Flags::apply`], but does something `before` a plan without conflicts is applied.
+    ///
+    /// # Errors
+    /// If the plan has conflicts, or if a file cannot be written.
+    pub fn apply_after(
+        &self,
+        workspace: &Workspace,
+        plan: impl Fn(&PlanOptions) -> Result<Plan>,
+        before: impl FnOnce(&Plan) -> Result<()>,
+        ui: Ui,
+    ) -> Result<bool> {
         if workspace.was_restored() {
             ui.attention("undo", "an opctl command that was interrupted");
         }
         let plan = self.plan(plan, ui)?;
         let conflicts = plan.conflicts().count();
+        if conflicts == 0 {
+            for path in orphans(&plan) {
+                ui.warning(format!("{path} is compiled by nobody: you deleted its mod.rs"));
+            }
+            before(&plan)?;
+        }
         if conflicts == 0 && !self.dry_run {
             workspace.apply(&plan)?;
         }
@@ -171,6 +191,23 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
     });
     let changes: Vec<Change<'_>> = changes.collect();
     Ok(serde_json::json!({ "changes": serde_json::to_value(changes)? }))
+}
+
+/// The new Rust files whose list of modules the user has deleted.
+fn orphans(plan: &Plan) -> Vec<&str> {
+    let is_deleted = |path: String| {
+        let is_kept = |step: &Step| step.path == path && matches!(step.action, Action::Keep(_));
+        plan.steps.iter().any(is_kept)
+    };
+    let is_orphan = |step: &&Step| match (step.action, step.path.rsplit_once('/')) {
+        (Action::Create, Some((directory, name))) if name.ends_with(".rs") => {
+            let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let list = if name == "mod.rs" { parent } else { directory };
+            directory.starts_with("src/") && is_deleted(format!("{list}/mod.rs"))
+        }
+        _ => false,
+    };
+    plan.steps.iter().filter(is_orphan).map(|step| step.path.as_str()).collect()
 }
 
 fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {

@@ -19,7 +19,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(
-    after_help = "Examples:\n  opctl edit --enable prometheus,grafana\n  opctl edit --owner 'Example Inc.' --license mit"
+    after_help = "Examples:\n  opctl edit --enable prometheus,grafana\n  opctl edit --owner 'Acme Inc.' --license mit"
 )]
 pub(super) struct EditArgs {
     #[command(subcommand)]

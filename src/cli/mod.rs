@@ -5,6 +5,7 @@ mod change;
 mod cluster;
 mod completion;
 mod create;
+mod delete;
 mod diff;
 mod edit;
 mod init;
@@ -21,6 +22,7 @@ use audit::AuditArgs;
 use cluster::ClusterArgs;
 use completion::CompletionArgs;
 use create::CreateCommand;
+use delete::DeleteCommand;
 use diff::DiffArgs;
 use edit::EditArgs;
 use init::InitArgs;
@@ -46,6 +48,8 @@ enum Command {
     #[command(subcommand)]
     Create(CreateCommand),
     Edit(EditArgs),
+    #[command(subcommand)]
+    Delete(DeleteCommand),
     Status(StatusArgs),
     Diff(DiffArgs),
     Cluster(ClusterArgs),
@@ -79,6 +83,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
     match command {
         Command::Init(args) => args.run(ui)?,
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
+        Command::Delete(command) => command.run(ui)?,
         Command::Edit(args) => args.run(ui)?,
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,

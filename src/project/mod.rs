@@ -6,6 +6,7 @@
 mod api;
 pub mod builtin;
 mod check;
+mod delete;
 mod edit;
 mod external;
 mod feature;
@@ -270,6 +271,11 @@ impl Resource {
     /// Whether both are the same version of the same kind.
     fn is_same_version(&self, other: &Self) -> bool {
         (&self.group, &self.kind, &self.version) == (&other.group, &other.kind, &other.version)
+    }
+
+    /// Whether it is a version of a kind.
+    fn is_kind(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
     }
 
     /// The type of the resource.

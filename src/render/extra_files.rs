@@ -1,5 +1,7 @@
 //! Files that a command writes in addition to those of the model. Later commands do not update them.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use serde_yaml::{Mapping, Value};
 
@@ -26,6 +28,36 @@ pub fn extra_files(project: &Project, api: &CheckedApi, crd: Option<&Crd>) -> Re
     }
 }
 
+/// The paths of the files that [`extra_files`] has made for a project.
+pub fn extra_paths(project: &Project) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    for resource in project.resources.iter().filter(|r| r.is_external_or_core()) {
+        let context = ResourceContext::new(project, resource, false);
+        if resource.external {
+            paths.extend([
+                types_path(&context),
+                manifest_path(&resource.plural(), &context.api_group),
+            ]);
+        }
+        if resource.controller {
+            paths.insert(object_path(&context));
+        }
+    }
+    paths
+}
+
+fn types_path(context: &ResourceContext) -> String {
+    format!("src/api/{}/{}/{}.rs", context.group_file, context.version, context.kind_file)
+}
+
+fn manifest_path(plural: &str, group: &str) -> String {
+    format!("tests/crds/{plural}.{group}.yaml")
+}
+
+fn object_path(context: &ResourceContext) -> String {
+    format!("tests/objects/{}_{}.yaml", context.group_file, context.kind_file)
+}
+
 /// The Rust types of an external type, its CRD for the cluster of the tests, and an object for the test
 /// of its controller.
 fn crd_files(
@@ -41,13 +73,12 @@ fn crd_files(
         Tree::new()
     };
     let context = ResourceContext::new(project, resource, false);
-    let types =
-        format!("src/api/{}/{}/{}.rs", context.group_file, context.version, context.kind_file);
+    let types = types_path(&context);
     let mut header = ProjectContext::new(project).header("//");
     if !header.is_empty() {
         header.push('\n');
     }
-    let manifest = format!("tests/crds/{}.{}.yaml", crd.plural, crd.group);
+    let manifest = manifest_path(&crd.plural, &crd.group);
     check_file_names(&manifest)
         .map_err(|reason| UserError::failure(format!("{} {reason}", resource.gvk())))?;
     for (path, text) in [(types, crd.types(&header)), (manifest, crd.manifest.clone())] {
@@ -73,8 +104,8 @@ fn object(
         metadata.extend(required.clone());
     }
     let mut object = Mapping::new();
-    object.insert("apiVersion".into(), context.api_version.into());
-    object.insert("kind".into(), context.kind.into());
+    object.insert("apiVersion".into(), context.api_version.clone().into());
+    object.insert("kind".into(), context.kind.clone().into());
     object.insert("metadata".into(), metadata.into());
     let rest = fields.iter().filter(|(key, _)| key.as_str() != Some("metadata"));
     object.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
@@ -85,6 +116,6 @@ fn object(
         text.push_str(&format!("# Set values that the CRD accepts: {}\n", incomplete.join(", ")));
     }
     text.push_str(&serde_saphyr::to_string(&object)?);
-    let path = format!("tests/objects/{}_{}.yaml", context.group_file, context.kind_file);
+    let path = object_path(&context);
     Ok(Tree::from([(path, RenderedFile::extra(text, subject))]))
 }

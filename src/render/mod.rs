@@ -24,7 +24,7 @@ use crate::project::{INSTALL, Project, names};
 use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
-pub use extra_files::extra_files;
+pub use extra_files::{extra_files, extra_paths};
 use files::{Ownership, RenderPer};
 use job::{Job, Subject};
 use recipes::Recipe;

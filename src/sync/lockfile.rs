@@ -72,6 +72,14 @@ impl Lockfile {
         text
     }
 
+    /// The lock file without these files.
+    #[must_use]
+    pub fn without(&self, paths: &BTreeSet<String>) -> Self {
+        let mut lock = self.clone();
+        lock.entries.retain(|path, _| !paths.contains(path));
+        lock
+    }
+
     /// The lock file after a command that renders `theirs` instead of `base`.
     #[must_use]
     pub fn after(&self, base: &Tree, theirs: &Tree) -> Self {

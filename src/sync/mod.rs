@@ -11,11 +11,13 @@ mod lockfile;
 mod merge;
 mod moves;
 mod plan;
+mod references;
 mod status;
 mod workspace;
 
 pub use action::{Action, Reason};
 pub use diff::{DiffOptions, FileDiff};
 pub use plan::{Conflicts, Plan, PlanOptions, Step};
+pub use references::Reference;
 pub use status::{FileState, FileStatus};
 pub use workspace::Workspace;

@@ -60,26 +60,29 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Merges the trees of the old and the new model with the files on the disk.
+    /// Merges the trees of the old and the new model with the files on the disk. The files that are `gone`
+    /// are in neither: opctl wrote them, but no model renders them.
     ///
     /// # Errors
     /// If a file cannot be read, or if two paths lead to the same file.
     pub(super) fn new(
         base: &Tree,
         theirs: &Tree,
+        gone: &BTreeSet<String>,
         lock: &Lockfile,
         disk: &Disk,
         options: &PlanOptions,
     ) -> Result<Self> {
         let mut steps = Vec::new();
         let moves = moves::find(base, theirs);
-        let gone: BTreeSet<&String> = moves.values().copied().collect();
-        let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).collect();
-        for path in paths.difference(&gone) {
+        let moved: BTreeSet<&String> = moves.values().copied().collect();
+        let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).chain(gone).collect();
+        for path in paths.difference(&moved) {
             let old = *moves.get(path).unwrap_or(path);
             let (base, theirs) = (base.get(old), theirs.get(*path));
             let changes = base.map(|file| &file.text) != theirs.map(|file| &file.text);
-            if changes || old != *path || options.overwrite.contains(*path) {
+            if changes || old != *path || gone.contains(*path) || options.overwrite.contains(*path)
+            {
                 let file = File { path: old, base, theirs, ours: disk.read(old)?, lock };
                 steps.extend(if old == *path {
                     file.steps(options)
@@ -104,6 +107,9 @@ impl Plan {
 }
 
 impl Step {
+    /// Why a file stays that opctl would delete if it had no edits.
+    pub const NO_LONGER_GENERATED: &str = "edited by you; opctl no longer generates it";
+
     /// A step on a file that is not merged.
     pub(super) fn of(
         path: &str,
@@ -209,12 +215,12 @@ impl File<'_> {
                 (Action::Identical, None)
             }
             (_, Some(_), Some(theirs)) if overwrite => (Action::Overwrite, bytes(theirs)),
-            (_, Some(ours), None) if self.is_pristine(ours) && !self.ours.read_only => {
+            (_, Some(ours), None)
+                if (self.is_pristine(ours) || self.is_derived()) && !self.ours.read_only =>
+            {
                 (Action::Delete, None)
             }
-            (_, Some(_), None) => {
-                (Action::Keep("edited by you; opctl no longer generates it"), None)
-            }
+            (_, Some(_), None) => (Action::Keep(Step::NO_LONGER_GENERATED), None),
             (base, Some(ours), Some(theirs)) => self.update(base, ours, theirs, options),
         }
     }
@@ -262,6 +268,11 @@ impl File<'_> {
         let is_base = |base: &RenderedFile| merge::same(ours, &base.text);
         self.base.is_some_and(is_base)
             || merge::texts(ours).iter().any(|text| self.lock.wrote(self.path, text))
+    }
+
+    /// Whether the file is made from the user's code, and has no edits of its own.
+    fn is_derived(&self) -> bool {
+        self.base.is_some_and(|file| file.ownership == Ownership::Derived)
     }
 
     fn conflict(

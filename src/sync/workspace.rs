@@ -16,10 +16,11 @@ use super::disk::Disk;
 use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
 use super::plan::{Plan, PlanOptions, Step};
+use super::references::{self, Reference};
 use super::status::{self, FileStatus};
 use crate::error::UserError;
 use crate::project::{self, Feature, Project, Settings, VERSION, invalid_project};
-use crate::render::{Renderer, TemplateSet, Tree};
+use crate::render::{self, Renderer, TemplateSet, Tree};
 
 /// How long a command waits for another one in the same project. Commands take milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -152,35 +153,39 @@ impl Workspace {
     /// If a model cannot be rendered, or if a file cannot be read.
     pub fn plan_with(
         &self,
-        base: Option<&Project>,
+        old: Option<&Project>,
         new: &Project,
         extra_files: Tree,
         options: &PlanOptions,
     ) -> Result<Plan> {
         let set = TemplateSet::for_version(&new.cli_version);
         let mut renderer = Renderer::new(set)?;
-        let (mut tree, mut lock) = (Tree::new(), self.lock.clone());
-        if let Some(project) = base {
-            tree = renderer.render(project)?;
+        let (mut base, mut lock) = (Tree::new(), self.lock.clone());
+        if let Some(project) = old {
+            base = renderer.render(project)?;
             let chosen = self.features(project)?;
             if new.features() != project.features() && chosen != *project.features() {
                 // What the user has chosen by hand is what the change begins with.
                 let features = Settings { features: Some(chosen), ..Settings::default() };
                 let mut chosen = renderer.render(&project.with_settings(features)?)?;
                 let path = project::FEATURES_FILE;
-                if let (Some(written), Some(chosen)) = (tree.get_mut(path), chosen.remove(path)) {
+                if let (Some(written), Some(chosen)) = (base.get_mut(path), chosen.remove(path)) {
                     lock = lock.with_choice(path, written, &chosen);
                     *written = chosen;
                 }
             }
         }
-        let base = tree;
         let mut theirs = renderer.render(new)?;
         theirs.extend(extra_files);
-        let mut plan = Plan::new(&base, &theirs, &lock, &self.disk, options)?;
+        let kept = render::extra_paths(new);
+        let mut gone = old.map(render::extra_paths).unwrap_or_default();
+        gone.retain(|path| {
+            !kept.contains(path) && !theirs.contains_key(path) && lock.contains(path)
+        });
+        let mut plan = Plan::new(&base, &theirs, &gone, &lock, &self.disk, options)?;
         let project = self.project_step(new)?;
         if !plan.is_empty() || project.writes() {
-            plan.steps.push(self.lock_step(&self.lock.after(&base, &theirs))?);
+            plan.steps.push(self.lock_step(&self.lock.without(&gone).after(&base, &theirs))?);
         }
         plan.steps.push(project);
         Ok(plan)
@@ -208,6 +213,19 @@ impl Workspace {
         };
         let place = self.disk.read(project::FILE)?.place;
         Ok(Step::of(project::FILE, action, place, contents.map(String::into_bytes)))
+    }
+
+    /// The lines of the user's code that mention one of these words after a plan.
+    ///
+    /// # Errors
+    /// If the model cannot be rendered, or if a file cannot be read.
+    pub fn references(
+        &self,
+        new: &Project,
+        plan: &Plan,
+        words: &[String],
+    ) -> Result<Vec<Reference>> {
+        references::find(words, &render(new)?, plan, &self.disk)
     }
 
     /// Applies a plan.
