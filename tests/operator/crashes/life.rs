@@ -118,7 +118,7 @@ impl<'a> Life<'a> {
         outcome
     }
 
-    fn act(&self, phase: Phase) {
+    fn act(&mut self, phase: Phase) {
         let cluster = &self.stage.everything.cluster;
         let what = format!("{}/{NAME}", self.kind.plural);
         let namespace = ["--namespace", &self.namespace];
@@ -143,10 +143,26 @@ impl<'a> Life<'a> {
                 }
             }
             Phase::Recreate => {
-                run(&["delete", &what]);
+                run(&["delete", &what, "--wait=false"]);
+                self.until_gone(&what);
                 cluster.create(&self.object(2, 1));
             }
-            Phase::Delete => run(&["delete", &what]),
+            Phase::Delete => run(&["delete", &what, "--wait=false"]),
+        }
+    }
+
+    /// Waits for the end of an object, which may have a finalizer.
+    fn until_gone(&mut self, what: &str) {
+        let cluster = &self.stage.everything.cluster;
+        let namespace = self.namespace.clone();
+        let get = ["get", what, "--namespace", &namespace, "--ignore-not-found"];
+        let begin = Instant::now();
+        while !cluster.ok(&get).is_empty() {
+            assert!(begin.elapsed() < PATIENCE, "{what} does not go");
+            if self.proxy.has_killed() {
+                self.restart();
+            }
+            sleep(Duration::from_millis(20));
         }
     }
 

@@ -96,12 +96,6 @@ fn lives(stage: &Stage, kind: &Kind, moments: &[Moment]) {
     };
     let expected = live("unharmed", Crash::Never, None);
     let writes: Vec<_> = expected.writes.iter().map(Vec::len).collect();
-    // Its operator creates a missing Secret for instances that wait for it, and those of kwok run without.
-    // So a life in which it dies between the StatefulSet and the Secret shows nothing on this cluster.
-    if kind.name == "PostgresCluster" {
-        eprintln!("{}: {writes:?} writes, no kills", kind.name);
-        return;
-    }
     let always = live("always", Crash::Always, Some(&expected));
     eprintln!("{}: {writes:?} writes, {} kills at each of them", kind.name, always.kills);
     let phases_with_writes = writes.iter().filter(|count| **count > 0).count();

@@ -74,11 +74,17 @@ impl Proxy {
 }
 
 impl State {
-    /// Counts a write. Returns when the operator dies, if that is its last one.
-    fn count(&mut self, request: &Request) -> Option<Moment> {
-        self.victim?; // it is dead
-        self.writes.push(request.head.lines().next().unwrap_or_default().to_owned());
-        self.kill.filter(|kill| kill.write == self.writes.len()).map(|kill| kill.moment)
+    /// Whether the operator dies at the next write, at this moment of it.
+    fn dies(&self, moment: Moment) -> bool {
+        let write = self.writes.len() + 1;
+        self.victim.is_some()
+            && self.kill.is_some_and(|kill| kill.write == write && kill.moment == moment)
+    }
+
+    fn count(&mut self, request: &Request) {
+        if self.victim.is_some() {
+            self.writes.push(request.head.lines().next().unwrap_or_default().to_owned());
+        }
     }
 
     fn kill(&mut self) {
@@ -92,21 +98,30 @@ fn serve(state: &Mutex<State>, upstream: u16, mut client: TcpStream) -> io::Resu
     let Some(request) = Request::read(&client)? else {
         return Ok(());
     };
-    let moment = match request.writes() {
-        true => state.lock().unwrap().count(&request),
-        false => None,
-    };
-    if moment == Some(Moment::BeforeWrite) {
-        state.lock().unwrap().kill();
-        return Ok(());
+    {
+        let mut state = state.lock().unwrap();
+        if request.writes() && state.dies(Moment::BeforeWrite) {
+            state.kill();
+            return Ok(());
+        }
     }
     let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, upstream))?;
     server.write_all(request.head.as_bytes())?;
     server.write_all(&request.body)?;
-    if moment == Some(Moment::BeforeAnswer) {
-        server.read_to_end(&mut Vec::new())?;
-        state.lock().unwrap().kill();
-        return Ok(());
+    if request.writes() {
+        let mut answer = Vec::new();
+        server.read_to_end(&mut answer)?;
+        let mut state = state.lock().unwrap();
+        // A refused one is no write: an operator may ask so whether an object exists.
+        if !answer.starts_with(b"HTTP/1.1 409") {
+            if state.dies(Moment::BeforeAnswer) {
+                state.kill();
+                return Ok(());
+            }
+            state.count(&request);
+        }
+        client.write_all(&answer)?;
+        return client.shutdown(Shutdown::Both);
     }
     if request.watches() {
         end_together(&client, &server)?;
