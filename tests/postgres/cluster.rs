@@ -1,5 +1,6 @@
 //! A cluster whose pods are processes, and whose Services are ports.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
 use crate::killed::Kill;
+use crate::network::Link;
 use crate::programs::{FOLDER, USER, command};
 
 const INSTANCES: usize = 3;
@@ -35,6 +37,8 @@ pub struct Cluster {
     /// When the scripts are killed that are started next.
     pub kill: Option<Kill>,
     ports: [u16; INSTANCES],
+    /// From each instance to each, if they are not connected directly.
+    links: Vec<Vec<Link>>,
     processes: [Option<Child>; INSTANCES],
 }
 
@@ -58,6 +62,7 @@ impl Cluster {
             dump: String::new(),
             backups: PathBuf::new(),
             kill: None,
+            links: Vec::new(),
             ports: [(); INSTANCES].map(|()| free_port()),
             processes: [const { None }; INSTANCES],
         };
@@ -110,7 +115,11 @@ impl Cluster {
 
     fn script_of(&self, instance: usize, name: &str) -> Command {
         let mut command = self.script(name);
-        let addresses = self.ports.map(|port| format!("127.0.0.1:{port}"));
+        let ports = self
+            .links
+            .get(instance)
+            .map_or(self.ports, |links| [0, 1, 2].map(|peer| links[peer].port));
+        let addresses = ports.map(|port| format!("127.0.0.1:{port}"));
         command
             .env("POD_NAME", format!("sample-{instance}"))
             .env("PGDATA", self.data(instance))
@@ -129,6 +138,20 @@ impl Cluster {
         command
     }
 
+    pub fn port(&self, instance: usize) -> String {
+        self.ports[instance].to_string()
+    }
+
+    /// A shell with the script of backups and the socket of an instance, as in its pod.
+    pub fn shell(&self, instance: usize, text: &str) -> Command {
+        let (mut shell, backup) = (command(&self.programs, "bash"), self.backup_script(7));
+        shell.envs(backup.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.env("BACKUP", backup.get_args().last().unwrap()).args(["-ec", text]);
+        shell.env("RUN", self.path(&format!("{instance}/run")));
+        shell.env("PGPORT", self.ports[instance].to_string());
+        shell
+    }
+
     /// Makes instances of a cluster without data, and waits until they are ready.
     pub fn fill(&mut self, size: usize) {
         self.size = size;
@@ -141,7 +164,7 @@ impl Cluster {
         self.initialized = size > 0;
     }
 
-    fn make_volume(&self, instance: usize) {
+    pub fn make_volume(&self, instance: usize) {
         self.folder(&format!("{instance}"));
         self.folder(&format!("{instance}/run"));
     }
@@ -189,6 +212,9 @@ impl Cluster {
     /// Saves the data of an instance that is stopped, beside its volume.
     pub fn save_data(&self, instance: usize) {
         let saved = self.path(&format!("{instance}.saved"));
+        if saved.exists() {
+            fs::remove_dir_all(&saved).unwrap();
+        }
         self.copy(&self.data(instance), &saved);
     }
 
@@ -218,6 +244,76 @@ impl Cluster {
 
     pub fn free_volume(&self, instance: usize) {
         fs::remove_file(self.path(&format!("{instance}/run/filler"))).unwrap();
+    }
+
+    /// An instance that has ended does not run.
+    pub fn forget(&mut self, instance: usize) {
+        if let Some(mut process) = self.processes[instance].take() {
+            process.wait().unwrap();
+        }
+    }
+
+    pub fn has_data(&self, instance: usize) -> bool {
+        self.data(instance).exists()
+    }
+
+    /// The rows of all data that were kept.
+    pub fn kept_rows(&self) -> Vec<BTreeSet<u32>> {
+        let mut all = Vec::new();
+        for instance in 0..INSTANCES {
+            let kept =
+                self.volume(instance).into_iter().filter(|name| name.starts_with("data.kept."));
+            for name in kept {
+                let copy = self.path("kept");
+                self.copy(&self.path(&format!("{instance}/{name}")), &copy);
+                all.push(self.rows_in(&copy));
+                fs::remove_dir_all(copy).unwrap();
+            }
+        }
+        all
+    }
+
+    /// The rows in data that no server uses.
+    fn rows_in(&self, data: &Path) -> BTreeSet<u32> {
+        for name in ["standby.signal", "recovery.signal", "postmaster.pid"] {
+            let _ = fs::remove_file(data.join(name)); // not all have them
+        }
+        let mut server = command(&self.programs, "postgres");
+        server.arg("-D").arg(data).args(["-c", "listen_addresses="]);
+        server.arg("-c").arg(format!(
+            "unix_socket_directories={}",
+            self.folder.path().join("backups").display()
+        ));
+        let mut server = server.stderr(Stdio::null()).spawn().unwrap();
+        let socket = self.path("backups");
+        let local = Local { programs: self.programs.clone(), socket, port: "5432".to_owned() };
+        let rows = eventually("rows of kept data", || {
+            local.query("select coalesce(string_agg(x::text, ' '), '') from t").ok()
+        });
+        kill_process(pid(&server), Signal::INT).unwrap();
+        server.wait().unwrap();
+        rows.split_whitespace().map(|row| row.parse().unwrap()).collect()
+    }
+
+    /// Deletes what was kept beside the data.
+    pub fn delete_kept(&self, instance: usize) {
+        for name in self.volume(instance) {
+            if name.starts_with("data.kept.") {
+                fs::remove_dir_all(self.path(&format!("{instance}/{name}"))).unwrap();
+            }
+        }
+    }
+
+    pub fn log_length(&self, instance: usize) -> usize {
+        fs::read_to_string(self.path_of_log(instance)).map_or(0, |log| log.len())
+    }
+
+    /// What an instance has logged from a position on, which becomes the end of that.
+    pub fn log_from(&self, instance: usize, position: &mut usize) -> String {
+        let log = fs::read_to_string(self.path_of_log(instance)).unwrap_or_default();
+        let new = log.get(*position..).unwrap_or_default().to_owned();
+        *position = log.len();
+        new
     }
 
     pub fn lose_data(&self, instance: usize) {
@@ -345,6 +441,32 @@ impl Cluster {
         outcome(psql.output().unwrap())
     }
 
+    /// Connects the instances with a network that can be cut.
+    pub fn connect(&mut self) {
+        let links = || self.ports.map(Link::to).into();
+        self.links = (0..INSTANCES).map(|_| links()).collect();
+    }
+
+    /// Cuts an instance off from all others, or connects it again.
+    pub fn cut(&self, instance: usize, is_cut: bool) {
+        for (from, links) in self.links.iter().enumerate() {
+            for (to, link) in links.iter().enumerate() {
+                if from == instance || to == instance {
+                    link.cut(is_cut);
+                }
+            }
+        }
+    }
+
+    /// A client within the container of an instance.
+    pub fn local(&self, instance: usize) -> Local {
+        Local {
+            programs: self.programs.clone(),
+            socket: self.path(&format!("{instance}/run")),
+            port: self.ports[instance].to_string(),
+        }
+    }
+
     /// Waits until an instance gives this answer. Like a container, it is started again when it ends.
     pub fn until(&mut self, instance: usize, sql: &str, answer: &str) {
         let what = format!("`{answer}` from instance {instance}");
@@ -407,6 +529,23 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.0.kill();
         self.0.wait().unwrap();
+    }
+}
+
+/// A client that needs no password.
+pub struct Local {
+    programs: PathBuf,
+    socket: PathBuf,
+    port: String,
+}
+
+impl Local {
+    pub fn query(&self, sql: &str) -> Result<String, String> {
+        let mut psql = command(&self.programs, "psql");
+        psql.env("PGHOST", &self.socket).env("PGPORT", &self.port).env("PGUSER", "postgres");
+        psql.env("PGDATABASE", "postgres").env("PGCONNECT_TIMEOUT", "5");
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql]);
+        outcome(psql.output().unwrap())
     }
 }
 

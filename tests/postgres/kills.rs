@@ -54,6 +54,7 @@ impl Stage {
         };
         let mut cluster = Cluster::of(0);
         let volume = small.then(|| cluster.small_volume(&instance.to_string(), SMALL));
+        cluster.make_volume(instance);
         let mut other = None;
         match situation {
             FirstStart => cluster.size = 1,

@@ -8,9 +8,11 @@ mod backup;
 mod cluster;
 mod killed;
 mod kills;
+mod network;
 mod programs;
 mod random;
 mod restore;
+mod walk;
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -140,6 +142,21 @@ fn gets_lost_data_back(mut cluster: Cluster) {
 }
 
 #[test]
+fn a_primary_without_data_says_that_its_password_is_too_new() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(0);
+    cluster.lose_data(0);
+    let before = cluster.password.clone();
+    cluster.set_password("6e6577");
+    let log = cluster.fails(0);
+    assert!(log.contains("instances 1 refuse the password"), "{log}");
+    cluster.set_password(&before);
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1"));
+}
+
+#[test]
 fn an_empty_database_never_takes_the_place_of_data() {
     let mut cluster = with_a_row(2);
     cluster.kill(1);
@@ -265,6 +282,30 @@ fn an_older_volume_of_the_primary_is_not_used() {
     assert!(!cluster.ready(1));
     assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1 2"), "it has what the primary lacks");
     assert_eq!(cluster.alive(1), Ok(()));
+}
+
+#[test]
+fn a_person_chooses_between_instances_that_have_more() {
+    let mut cluster = with_a_row(3);
+    cluster.stop(0);
+    cluster.save_data(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    cluster.insert(0, 2);
+    for replica in [1, 2] {
+        cluster.until(replica, ALL, "1 2");
+    }
+    cluster.stop(0);
+    cluster.recall_data(0);
+    let log = cluster.fails(0);
+    assert!(log.contains("one of 1 2, or to 0"), "{log}");
+    cluster.restore_from = "2".to_owned();
+    cluster.start(0);
+    cluster.until_ready(0);
+    for instance in 0..3 {
+        cluster.until_ready(instance);
+        assert_eq!(cluster.query(instance, ALL).as_deref(), Ok("1 2"));
+    }
 }
 
 #[test]
