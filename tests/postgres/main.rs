@@ -6,6 +6,7 @@
 
 mod backup;
 mod cluster;
+mod docs;
 mod killed;
 mod kills;
 mod network;
