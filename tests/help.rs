@@ -16,6 +16,11 @@ const COMMANDS: &[&[&str]] = &[
     &["delete"],
     &["delete", "api"],
     &["delete", "controller"],
+    &["rename"],
+    &["rename", "kind"],
+    &["rename", "group"],
+    &["rename", "project"],
+    &["rename", "domain"],
     &["status"],
     &["diff"],
     &["completion"],
@@ -75,7 +80,7 @@ fn every_help_ends_with_examples_that_work() {
         if !examples[0].starts_with("opctl init") {
             opctl(&directory, &["init"]);
         }
-        if matches!(command.first(), Some(&"edit" | &"delete")) {
+        if matches!(command.first(), Some(&"edit" | &"delete" | &"rename")) {
             opctl(&directory, MEMCACHED);
         }
         for example in examples {

@@ -12,7 +12,7 @@ use opctl::project::{
     ApiRequest, CheckedApi, ExternalType, Gvk, License, Origin, Project, Settings,
 };
 use opctl::render::{Renderer, TemplateSet, extra_files};
-use opctl::sync::{PlanOptions, Workspace};
+use opctl::sync::{PlanOptions, Rename, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -261,6 +261,34 @@ fn create(directory: &Path, api: &Api) -> bool {
     result.is_ok()
 }
 
+/// A renaming, with the old and the new name at the end.
+enum Renaming {
+    Kind(&'static str, &'static str, &'static str),
+    Group(&'static str, &'static str),
+}
+
+/// Renames and returns whether it succeeded.
+fn rename(directory: &Path, renaming: &Renaming) -> bool {
+    let workspace = Workspace::open(directory).unwrap();
+    let project = workspace.project().unwrap();
+    let (new, rename) = match *renaming {
+        Renaming::Kind(group, old, new) => (
+            project.with_kind_renamed(group, old, new, None),
+            Rename::kind(project, group, old, new),
+        ),
+        Renaming::Group(old, new) => {
+            (project.with_group_renamed(old, new), Rename::group(project, old, new))
+        }
+    };
+    let options = PlanOptions { rename: Some(rename), ..PlanOptions::default() };
+    let result = new.map_err(anyhow::Error::from).and_then(|new| {
+        let plan = workspace.plan(Some(project), &new, &options)?;
+        anyhow::ensure!(plan.conflicts().next().is_none());
+        workspace.apply(&plan)
+    });
+    result.is_ok()
+}
+
 /// The project that a directory contains, as opctl rendered it.
 fn rendered(directory: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(directory.join("PROJECT")).unwrap();
@@ -410,6 +438,37 @@ proptest! {
                 prop_assert!(has_other_version || changed.is_empty(), "{:?}", changed);
             }
         }
+    }
+
+    #[test]
+    fn renaming_there_and_back_changes_nothing(
+        settings in settings(), apis in vec(own_api(), 1..4), edits in vec(edit(), 0..6), of_group in any::<bool>(),
+    ) {
+        let directory = init(&settings);
+        for api in &apis {
+            create(directory.path(), api);
+        }
+        for edit in &edits {
+            edit.make(directory.path());
+        }
+        let (group, kind) = (apis[0].group, apis[0].kind);
+        prop_assume!(Workspace::open(directory.path()).unwrap().project().unwrap().storage(group, kind).is_some());
+        let (there, back) = if of_group {
+            (Renaming::Group(group, "renamed"), Renaming::Group("renamed", group))
+        } else {
+            (Renaming::Kind(group, kind, "Renamed"), Renaming::Kind(group, "Renamed", kind))
+        };
+        let before = tree(directory.path());
+        let renamed = rename(directory.path(), &there);
+        let mine = |tree: &Tree| tree.values().map(|text| String::from_utf8_lossy(text).matches("mine").count()).sum::<usize>();
+        prop_assert_eq!(mine(&tree(directory.path())), mine(&before));
+        if !edits.is_empty() && (!renamed || !rename(directory.path(), &back)) {
+            return Ok(()); // edits of the lines that change
+        }
+        if edits.is_empty() {
+            prop_assert!(renamed && rename(directory.path(), &back));
+        }
+        prop_assert_eq!(tree(directory.path()), before);
     }
 
     #[test]

@@ -123,7 +123,11 @@ impl Flags {
     fn plan(&self, plan: impl Fn(&PlanOptions) -> Result<Plan>, ui: Ui) -> Result<Plan> {
         let paths = self.force.iter().flatten();
         let paths = paths.map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
-        let mut options = PlanOptions { overwrite: paths.collect(), conflicts: self.conflicts };
+        let mut options = PlanOptions {
+            overwrite: paths.collect(),
+            conflicts: self.conflicts,
+            ..PlanOptions::default()
+        };
         let planned = plan(&options)?;
         let is_planned = |path: &String| planned.steps.iter().any(|step| step.path == *path);
         if let Some(path) = options.overwrite.iter().find(|path| !is_planned(path)) {

@@ -130,7 +130,8 @@ fn print_references(
             test.path
         ));
     }
-    for reference in workspace.references(new, plan, words)? {
+    let references = workspace.references(new, plan, words)?;
+    for reference in references.iter().filter(|reference| reference.path.ends_with(".rs")) {
         let line = reference.text.trim();
         ui.warning(format!("{reference} mentions what is deleted: {line}"));
     }

@@ -9,6 +9,7 @@ mod delete;
 mod diff;
 mod edit;
 mod init;
+mod rename;
 mod status;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use delete::DeleteCommand;
 use diff::DiffArgs;
 use edit::EditArgs;
 use init::InitArgs;
+use rename::RenameCommand;
 use status::StatusArgs;
 
 /// The operator SDK for Rust.
@@ -50,6 +52,8 @@ enum Command {
     Edit(EditArgs),
     #[command(subcommand)]
     Delete(DeleteCommand),
+    #[command(subcommand)]
+    Rename(RenameCommand),
     Status(StatusArgs),
     Diff(DiffArgs),
     Cluster(ClusterArgs),
@@ -84,6 +88,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Init(args) => args.run(ui)?,
         Command::Create(CreateCommand::Api(args)) => args.run(ui)?,
         Command::Delete(command) => command.run(ui)?,
+        Command::Rename(command) => command.run(ui)?,
         Command::Edit(args) => args.run(ui)?,
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,

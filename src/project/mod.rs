@@ -16,6 +16,7 @@ mod image;
 pub mod names;
 pub mod options;
 pub mod plural;
+mod rename;
 pub mod version;
 
 use std::collections::BTreeSet;

@@ -12,6 +12,7 @@ mod merge;
 mod moves;
 mod plan;
 mod references;
+mod rename;
 mod status;
 mod workspace;
 
@@ -19,5 +20,6 @@ pub use action::{Action, Reason};
 pub use diff::{DiffOptions, FileDiff};
 pub use plan::{Conflicts, Plan, PlanOptions, Step};
 pub use references::Reference;
+pub use rename::Rename;
 pub use status::{FileState, FileStatus};
 pub use workspace::Workspace;

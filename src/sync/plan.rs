@@ -11,6 +11,7 @@ use super::disk::{Disk, Found};
 use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
 use super::moves;
+use super::rename::Rename;
 use crate::error::UserError;
 use crate::render::files::Ownership;
 use crate::render::{LOCK, RenderedFile, Tree};
@@ -50,6 +51,8 @@ pub struct PlanOptions {
     pub overwrite: BTreeSet<String>,
     /// How other conflicts are handled.
     pub conflicts: Conflicts,
+    /// What is renamed, also in the user's files.
+    pub rename: Option<Rename>,
 }
 
 /// The steps of a command, sorted by path; the last one is `PROJECT`.
@@ -74,21 +77,35 @@ impl Plan {
         options: &PlanOptions,
     ) -> Result<Self> {
         let mut steps = Vec::new();
-        let moves = moves::find(base, theirs);
+        let rename = options.rename.as_ref();
+        let moves = moves::find(base, theirs, rename);
         let moved: BTreeSet<&String> = moves.values().copied().collect();
         let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).chain(gone).collect();
         for path in paths.difference(&moved) {
             let old = *moves.get(path).unwrap_or(path);
             let (base, theirs) = (base.get(old), theirs.get(*path));
-            let changes = base.map(|file| &file.text) != theirs.map(|file| &file.text);
-            if changes || old != *path || gone.contains(*path) || options.overwrite.contains(*path)
-            {
-                let file = File { path: old, base, theirs, ours: disk.read(old)?, lock };
+            let changes = base.map(|file| &file.text) != theirs.map(|file| &file.text)
+                || old != *path
+                || gone.contains(*path)
+                || options.overwrite.contains(*path);
+            let ours = if changes || rename.is_some() { disk.read(old)? } else { continue };
+            let names = |rename: &Rename| rename.changes(old, ours.contents.as_deref());
+            if changes || rename.is_some_and(names) {
+                let file = File { path: old, base, theirs, ours, lock, rename };
                 steps.extend(if old == *path {
                     file.steps(options)
                 } else {
                     file.moved_steps(path, disk.read(path)?, options)
                 });
+            }
+        }
+        if let Some(rename) = rename {
+            let directories = moves::directories(&moves, theirs);
+            for path in disk.files(&BTreeSet::from(["src", "tests", "benches", "examples"]))? {
+                if !base.contains_key(&path) && !theirs.contains_key(&path) {
+                    let new = moves::follow(&path, &directories);
+                    steps.extend(renamed_steps(&path, &new, rename, options, disk)?);
+                }
             }
         }
         check_places(&steps)?;
@@ -140,6 +157,40 @@ fn check_places(steps: &[Step]) -> Result<(), UserError> {
     Ok(())
 }
 
+/// The steps of a file of the user in which something is renamed, or whose directory moves.
+fn renamed_steps(
+    old: &str,
+    new: &str,
+    rename: &Rename,
+    options: &PlanOptions,
+    disk: &Disk,
+) -> Result<Vec<Step>> {
+    let (ours, target) = (disk.read(old)?, disk.read(new)?);
+    let Some(contents) = ours.contents else { return Ok(Vec::new()) };
+    let renamed = rename.rewrite_bytes(old, &contents);
+    if renamed != contents && ours.read_only {
+        return Ok(vec![Step::of(old, Action::Conflict(Reason::ReadOnly), ours.place, None)]);
+    }
+    if new == old {
+        let is_same = renamed == contents;
+        let step = Step::of(old, Action::Merge, ours.place, Some(renamed));
+        return Ok(if is_same { Vec::new() } else { vec![step] });
+    }
+    let mut steps = Vec::new();
+    if target.contents.is_some() {
+        if !options.overwrite.contains(new) {
+            let exists = Action::Conflict(Reason::Exists);
+            return Ok(vec![Step::of(new, exists, target.place, None)]);
+        }
+        steps.extend(copy(new, &target));
+    }
+    let step = Step::of(new, Action::Move, target.place, Some(renamed));
+    let (from, like) = (Some(old.to_owned()), Some(ours.place.clone()));
+    steps.push(Step { from, like, ..step });
+    steps.push(Step::of(old, Action::Delete, ours.place, None));
+    Ok(steps)
+}
+
 /// Keeps the user's version of a file that is replaced.
 fn copy(path: &str, ours: &Found) -> Option<Step> {
     let place = commit::unused_name(&ours.place);
@@ -155,6 +206,7 @@ struct File<'a> {
     theirs: Option<&'a RenderedFile>,
     ours: Found,
     lock: &'a Lockfile,
+    rename: Option<&'a Rename>,
 }
 
 impl File<'_> {
@@ -244,7 +296,7 @@ impl File<'_> {
             let is_ours = self.lock.contains(self.path);
             return conflict(if is_ours { Reason::Edited } else { Reason::Exists }, None);
         };
-        if self.lock.wrote(self.path, &theirs.text) {
+        if self.rename.is_none() && self.lock.wrote(self.path, &theirs.text) {
             return (Action::Identical, None); // opctl has nothing new, and the edits stay
         }
         if merge::has_markers(ours) {
@@ -254,7 +306,14 @@ impl File<'_> {
             return conflict(Reason::UnknownBase, None);
         }
         let is_list = theirs.ownership == Ownership::Generated;
-        match merge::merge(&base.text, ours, &theirs.text, is_list) {
+        let renamed = self.rename.map(|rename| {
+            (rename.rewrite(self.path, &base.text), rename.rewrite_bytes(self.path, ours))
+        });
+        let (base, edited) = match &renamed {
+            Some((base, ours)) => (base.as_str(), ours.as_slice()),
+            None => (base.text.as_str(), ours),
+        };
+        match merge::merge(base, edited, &theirs.text, is_list) {
             Merged::Clean(merged) if merged == ours => (Action::Identical, None),
             Merged::Clean(merged) => (Action::Merge, Some(merged)),
             Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked)),

@@ -7,9 +7,10 @@ use anyhow::Result;
 
 use super::action::Action;
 use super::disk::Disk;
-use super::merge;
+use super::lockfile;
 use super::plan::Plan;
-use crate::render::Tree;
+use crate::project;
+use crate::render::{LOCK, RUNTIME, Tree};
 
 /// A line of the user's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The lines with one of these words that remain after a plan, in the Rust files that are not as `rendered`.
+/// The lines with one of these words that remain after a plan, except for those that are `rendered`.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -40,24 +41,28 @@ pub(super) fn find(
     disk: &Disk,
 ) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
-    let directories = BTreeSet::from(["src", "tests"]);
+    let directories = BTreeSet::from(["src", "tests", "benches", "examples", "config", "docs"]);
     let mut paths: BTreeSet<String> = disk.files(&directories)?.into_iter().collect();
     paths.extend(plan.steps.iter().map(|step| step.path.clone()));
-    for path in paths.into_iter().filter(|path| path.ends_with(".rs")) {
+    let is_searched = |path: &String| {
+        ![project::FILE, lockfile::FILE, LOCK].contains(&path.as_str())
+            && !path.starts_with(RUNTIME)
+    };
+    for path in paths.into_iter().filter(is_searched) {
         let step = plan.steps.iter().find(|step| step.path == path);
         let contents = match step {
+            Some(step) if matches!(step.action, Action::Copy) => None,
             Some(step) if step.contents.is_some() => step.contents.clone(),
             // What is deleted, and what stays but no longer belongs to the project.
             Some(step) if step.writes() || matches!(step.action, Action::Keep(_)) => None,
             _ => disk.read(&path)?.contents,
         };
         let Some(contents) = contents else { continue };
-        if rendered.get(&path).is_some_and(|file| merge::same(&contents, &file.text)) {
-            continue;
-        }
         let text = String::from_utf8_lossy(&contents);
+        let rendered = rendered.get(&path).map_or("", |file| &file.text);
+        let rendered: BTreeSet<&str> = rendered.lines().collect();
         for (number, line) in text.lines().enumerate() {
-            if words.iter().any(|word| has_word(line, word)) {
+            if words.iter().any(|word| has_word(line, word)) && !rendered.contains(line) {
                 let (line, text) = (number + 1, line.to_owned());
                 references.push(Reference { path: path.clone(), line, text });
             }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::project::{ApiRequest, Gvk, Project, Settings};
-use crate::sync::{Conflicts, PlanOptions, Step, Workspace};
+use crate::sync::{Conflicts, PlanOptions, Rename, Step, Workspace};
 
 /// How an operation is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,12 +215,13 @@ enum Real {
     Init,
     CreateApi,
     DeleteApi,
+    Rename,
     Force,
     InlineConflict,
 }
 
-const REAL: [Real; 5] =
-    [Real::Init, Real::CreateApi, Real::DeleteApi, Real::Force, Real::InlineConflict];
+const REAL: [Real; 6] =
+    [Real::Init, Real::CreateApi, Real::DeleteApi, Real::Rename, Real::Force, Real::InlineConflict];
 
 fn gvk() -> Gvk {
     Gvk::new("cache", "v1alpha1", "Memcached")
@@ -239,7 +240,7 @@ impl Real {
         fs::write(root.join("notes.txt"), "mine\n").unwrap();
         if !matches!(self, Self::Init) {
             Self::Init.run(root, &mut FileSystem).unwrap();
-            if matches!(self, Self::DeleteApi) {
+            if matches!(self, Self::DeleteApi | Self::Rename) {
                 Self::CreateApi.run(root, &mut FileSystem).unwrap();
             }
             let registry = root.join("src/api/mod.rs");
@@ -265,11 +266,17 @@ impl Command for Real {
             (Self::CreateApi | Self::Force | Self::InlineConflict, Some(old)) => {
                 (Some(old), with_api(old))
             }
+            (Self::Rename, Some(old)) if old.resource(&gvk()).is_some() => {
+                (Some(old), old.with_kind_renamed("cache", "Memcached", "Store", None).ok())
+            }
             (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&gvk()))),
             _ => (None, None),
         };
         let Some(new) = new else { return Ok(()) };
         let mut options = PlanOptions { conflicts: Conflicts::Inline, ..PlanOptions::default() };
+        if let (Self::Rename, Some(old)) = (self, base) {
+            options.rename = Some(Rename::kind(old, "cache", "Memcached", "Store"));
+        }
         if matches!(self, Self::Force) {
             options.overwrite.insert("src/controller/mod.rs".to_owned());
         }

@@ -1,0 +1,98 @@
+//! A new name for a kind or a group, in the files of a project.
+//!
+//! What opctl renders has the new name anyway. In the user's files, a Rust path is renamed if it leads to
+//! what is renamed: the types and modules of the kind, or the modules of the group. A merge sees the base and
+//! the user's version with the new name already, so that only real edits are left to be merged.
+
+mod paths;
+
+use crate::project::Project;
+use crate::project::names::Module;
+use crate::render::RUNTIME;
+use paths::Pattern;
+
+/// A renaming.
+#[derive(Debug, Clone)]
+pub struct Rename {
+    /// The names in `PROJECT.lock` of what is renamed, with the new ones.
+    subjects: Vec<(String, String)>,
+    patterns: Vec<Pattern>,
+    /// The old names, by which a person finds what is left.
+    words: Vec<String>,
+}
+
+impl Rename {
+    /// Renames a kind.
+    pub fn kind(project: &Project, group: &str, old: &str, new: &str) -> Self {
+        let group_module = Module::of_group(group).ident;
+        let (old_module, new_module) = (Module::of_kind(old).ident, Module::of_kind(new).ident);
+        let mut subjects = Vec::new();
+        let pattern = |path: &[&str], new: &str| Pattern {
+            path: path.iter().map(|name| (*name).to_owned()).collect(),
+            new: new.to_owned(),
+        };
+        let mut patterns = vec![pattern(&["controller", &group_module, &old_module], &new_module)];
+        for resource in project.versions(group, old) {
+            let version = resource.version.as_str();
+            subjects.push((format!("{group}/{version}/{old}"), format!("{group}/{version}/{new}")));
+            patterns.push(pattern(&["api", &group_module, version, &old_module], &new_module));
+            for suffix in ["", "Spec", "Status"] {
+                let (old, new) = (format!("{old}{suffix}"), format!("{new}{suffix}"));
+                patterns.push(pattern(&["api", &group_module, version, &old], &new));
+                patterns.push(pattern(&["api", &group_module, version, &old_module, &old], &new));
+            }
+        }
+        let words = ["", "Spec", "Status"].map(|suffix| format!("{old}{suffix}")).to_vec();
+        Self { subjects, patterns, words }
+    }
+
+    /// Renames a group.
+    pub fn group(project: &Project, old: &str, new: &str) -> Self {
+        let (old_module, new_module) = (Module::of_group(old).ident, Module::of_group(new).ident);
+        let mut subjects = vec![(old.to_owned(), new.to_owned())];
+        for resource in project.resources.iter().filter(|r| r.group == old) {
+            let (version, kind) = (&resource.version, &resource.kind);
+            subjects.push((format!("{old}/{version}"), format!("{new}/{version}")));
+            subjects.push((format!("{old}/{version}/{kind}"), format!("{new}/{version}/{kind}")));
+        }
+        let pattern = |parent: &str| Pattern {
+            path: vec![parent.to_owned(), old_module.clone()],
+            new: new_module.clone(),
+        };
+        let patterns = vec![pattern("api"), pattern("controller")];
+        Self { subjects, patterns, words: vec![format!("{old}.{}", project.domain)] }
+    }
+
+    /// The new name of a subject.
+    pub(super) fn subject<'a>(&'a self, subject: &'a str) -> &'a str {
+        let renamed = self.subjects.iter().find(|(old, _)| old == subject);
+        renamed.map_or(subject, |(_, new)| new)
+    }
+
+    /// The text of a file with the new name.
+    pub(super) fn rewrite(&self, path: &str, text: &str) -> String {
+        match path.ends_with(".rs") {
+            true => paths::rewrite(path, text, &self.patterns),
+            false => text.to_owned(),
+        }
+    }
+
+    /// Like [`Rename::rewrite`]; what is not a text stays as it is.
+    pub(super) fn rewrite_bytes(&self, path: &str, contents: &[u8]) -> Vec<u8> {
+        match std::str::from_utf8(contents) {
+            Ok(text) => self.rewrite(path, text).into_bytes(),
+            Err(_) => contents.to_vec(),
+        }
+    }
+
+    /// Whether a file has a name that changes.
+    pub(super) fn changes(&self, path: &str, contents: Option<&[u8]>) -> bool {
+        !path.starts_with(RUNTIME)
+            && contents.is_some_and(|contents| self.rewrite_bytes(path, contents) != contents)
+    }
+
+    /// The old names: lines that still have one after the renaming are for a person to decide.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+}
