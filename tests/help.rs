@@ -21,6 +21,7 @@ const COMMANDS: &[&[&str]] = &[
     &["rename", "group"],
     &["rename", "project"],
     &["rename", "domain"],
+    &["update"],
     &["status"],
     &["diff"],
     &["completion"],

@@ -219,9 +219,8 @@ fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {
     let message = format!("{conflicts} {noun}: nothing was written");
     let has = |reason| plan.conflicts().any(|step| step.action == Action::Conflict(reason));
     // A user can resolve a conflict of edits; a file that opctl did not write can only be replaced.
-    let is_replaceable = |step: &Step| {
-        matches!(step.action, Action::Conflict(Reason::Exists | Reason::Edited | Reason::ReadOnly))
-    };
+    let is_replaceable =
+        |step: &Step| matches!(step.action, Action::Conflict(Reason::Exists | Reason::ReadOnly));
     let error = if plan.conflicts().all(is_replaceable) {
         UserError::failure(message)
     } else {

@@ -11,6 +11,7 @@ mod edit;
 mod init;
 mod rename;
 mod status;
+mod update;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ use edit::EditArgs;
 use init::InitArgs;
 use rename::RenameCommand;
 use status::StatusArgs;
+use update::UpdateArgs;
 
 /// The operator SDK for Rust.
 #[derive(Debug, Parser)]
@@ -54,6 +56,7 @@ enum Command {
     Delete(DeleteCommand),
     #[command(subcommand)]
     Rename(RenameCommand),
+    Update(UpdateArgs),
     Status(StatusArgs),
     Diff(DiffArgs),
     Cluster(ClusterArgs),
@@ -90,6 +93,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Delete(command) => command.run(ui)?,
         Command::Rename(command) => command.run(ui)?,
         Command::Edit(args) => args.run(ui)?,
+        Command::Update(args) => args.run(ui)?,
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),

@@ -105,7 +105,7 @@ fn drift(project: &Project, files: &[FileStatus]) -> Option<UserError> {
     Some(UserError::drift(message).with_hint(if has(FileState::Conflicting) {
         "resolve the conflicts between the markers"
     } else if project.cli_version != VERSION || drifted.iter().any(|file| file.outdated) {
-        "see `opctl diff` for what differs, or undo a change of PROJECT with `git checkout PROJECT`"
+        "bring the files up to date with `opctl update`"
     } else {
         "restore the files, for example with `git checkout PATH`"
     }))

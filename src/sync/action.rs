@@ -23,7 +23,7 @@ pub enum Action {
     Identical,
     /// The change cannot be made without the loss of the user's version, for the given reason.
     Conflict(Reason),
-    /// A [`Reason::Overlap`] that is written to the file between conflict markers.
+    /// A conflict that is written to the file between conflict markers.
     Mark,
 }
 
@@ -85,6 +85,6 @@ impl Action {
 
     /// Whether the conflict can be written to the file between markers.
     pub fn can_be_marked(self) -> bool {
-        matches!(self, Self::Conflict(Reason::Overlap | Reason::Duplicate))
+        matches!(self, Self::Conflict(Reason::Overlap | Reason::Duplicate | Reason::Edited))
     }
 }

@@ -80,12 +80,20 @@ impl Lockfile {
         lock
     }
 
-    /// The lock file after a command that renders `theirs` instead of `base`.
+    /// The lock file after a command that renders `theirs` instead of `base`. What it does not change, it
+    /// does not write: the entry stays. A lock file that was lost is made again.
     #[must_use]
     pub fn after(&self, base: &Tree, theirs: &Tree) -> Self {
         let mut entries = self.entries.clone();
-        entries.retain(|path, _| !base.contains_key(path));
-        entries.extend(theirs.iter().map(|(path, file)| (path.clone(), Entry::of(file))));
+        entries.retain(|path, _| !base.contains_key(path) || theirs.contains_key(path));
+        for (path, file) in theirs {
+            let is_same = base.get(path).is_some_and(|base| base.text == file.text);
+            match entries.get_mut(path).filter(|_| is_same) {
+                Some(entry) => entry.subject.clone_from(&file.subject),
+                None if is_same && !self.entries.is_empty() => {}
+                None => drop(entries.insert(path.clone(), Entry::of(file))),
+            }
+        }
         Self { entries }
     }
 

@@ -71,6 +71,28 @@ pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
     Merged::Clean(text.style(&merged))
 }
 
+/// Both versions of a text without a known base: what they share once, and between conflict markers what
+/// differs.
+pub fn both(ours: &[u8], theirs: &str) -> Option<Vec<u8>> {
+    let ours = Ours::new(ours, theirs)?;
+    let diff = TextDiff::from_lines(ours.text.as_ref(), theirs);
+    let lines = |text: &str, range: std::ops::Range<usize>| -> String {
+        let lines = text.split_inclusive('\n').skip(range.start).take(range.len());
+        lines.collect()
+    };
+    let mut both = String::new();
+    for op in diff.ops() {
+        let old = lines(&ours.text, op.old_range());
+        if op.tag() == similar::DiffTag::Equal {
+            both.push_str(&old);
+        } else {
+            let new = lines(theirs, op.new_range());
+            both.push_str(&format!("<<<<<<< {OURS}\n{old}=======\n{new}>>>>>>> {THEIRS}\n"));
+        }
+    }
+    Some(ours.style(&both))
+}
+
 /// Whether a text has the markers of a conflict that opctl wrote.
 pub fn has_markers(ours: &[u8]) -> bool {
     let text = String::from_utf8_lossy(ours);
@@ -197,6 +219,14 @@ mod tests {
         assert_eq!(clean(merge("a\nb\nc\n", b"A\nb\nc", "a\nb\nc\nd\n", false)), "A\nb\nc\nd");
         assert!(same(b"a\r\nb", "a\nb\n") && !same(b"a\r\nb\n", "a\nb\n"));
         assert_eq!(in_style_of(b"a\r\nb", "c\nd\n"), b"c\r\nd");
+    }
+
+    #[test]
+    fn without_a_base_only_differences_are_between_markers() {
+        let both = both(b"a\r\nmine\r\nc\r\n", "a\nb\nc\nd\n").unwrap();
+        let expected = "a\n<<<<<<< yours\nmine\n=======\nb\n>>>>>>> opctl\nc\n<<<<<<< yours\n=======\nd\n>>>>>>> opctl\n";
+        assert_eq!(String::from_utf8(both).unwrap().replace("\r\n", "\n"), expected);
+        assert_eq!(super::both(b"\xff", "a\n"), None);
     }
 
     #[test]

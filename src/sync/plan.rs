@@ -138,6 +138,11 @@ impl Step {
         Self { path, from: None, action, place, contents, like: None, executable: false }
     }
 
+    /// Whether the step changes the disk or stops the command.
+    pub fn is_change(&self) -> bool {
+        self.writes() || matches!(self.action, Action::Conflict(_))
+    }
+
     /// Whether the step changes the disk.
     pub fn writes(&self) -> bool {
         self.contents.is_some() || self.action == Action::Delete
@@ -293,8 +298,11 @@ impl File<'_> {
             return (Action::Update, Some(merge::in_style_of(ours, &theirs.text)));
         }
         let Some(base) = base else {
-            let is_ours = self.lock.contains(self.path);
-            return conflict(if is_ours { Reason::Edited } else { Reason::Exists }, None);
+            return match self.lock.contains(self.path) {
+                true if merge::has_markers(ours) => conflict(Reason::Markers, None),
+                true => conflict(Reason::Edited, merge::both(ours, &theirs.text)),
+                false => conflict(Reason::Exists, None),
+            };
         };
         if self.rename.is_none() && self.lock.wrote(self.path, &theirs.text) {
             return (Action::Identical, None); // opctl has nothing new, and the edits stay

@@ -20,7 +20,7 @@ use super::references::{self, Reference};
 use super::status::{self, FileStatus};
 use crate::error::UserError;
 use crate::project::{self, Feature, Project, Settings, VERSION, invalid_project};
-use crate::render::{self, Renderer, TemplateSet, Tree};
+use crate::render::{self, RenderedFile, Renderer, TemplateSet, Tree};
 
 /// How long a command waits for another one in the same project. Commands take milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -182,12 +182,47 @@ impl Workspace {
         gone.retain(|path| {
             !kept.contains(path) && !theirs.contains_key(path) && lock.contains(path)
         });
-        let mut plan = Plan::new(&base, &theirs, &gone, &lock, &self.disk, options)?;
-        let project = self.project_step(new)?;
-        if !plan.is_empty() || project.writes() {
-            plan.steps.push(self.lock_step(&self.lock.without(&gone).after(&base, &theirs))?);
+        self.finish(new, &base, &theirs, &gone, &lock, options)
+    }
+
+    /// Plans the update of the project to `new`, the same model with the templates of this opctl. What opctl
+    /// once wrote is the base of a file only if `old` still renders it.
+    ///
+    /// # Errors
+    /// If a model cannot be rendered, or if a file cannot be read.
+    pub fn plan_update(&self, old: &Project, new: &Project, options: &PlanOptions) -> Result<Plan> {
+        let mut base = Renderer::new(TemplateSet::for_version(&old.cli_version))?.render(old)?;
+        base.retain(|path, file| self.lock.is_base(path, &file.text));
+        let theirs = render(new)?;
+        for (path, file) in &theirs {
+            // Without its base it would come back.
+            let is_unknown = self.lock.contains(path) && !base.contains_key(path);
+            if is_unknown && self.disk.read(path)?.contents.is_none() {
+                base.insert(path.clone(), RenderedFile { text: String::new(), ..file.clone() });
+            }
         }
-        plan.steps.push(project);
+        let kept = render::extra_paths(new);
+        let gone = self.lock.paths().filter(|path| {
+            !kept.contains(*path) && !theirs.contains_key(*path) && !base.contains_key(*path)
+        });
+        let gone = gone.map(str::to_owned).collect();
+        self.finish(new, &base, &theirs, &gone, &self.lock, options)
+    }
+
+    /// Merges the trees of a change, and writes down what was written.
+    fn finish(
+        &self,
+        new: &Project,
+        base: &Tree,
+        theirs: &Tree,
+        gone: &BTreeSet<String>,
+        lock: &Lockfile,
+        options: &PlanOptions,
+    ) -> Result<Plan> {
+        let mut plan = Plan::new(base, theirs, gone, lock, &self.disk, options)?;
+        let project = self.project_step(new)?;
+        let lock = self.lock_step(&self.lock.without(gone).after(base, theirs))?;
+        plan.steps.extend([lock, project]);
         Ok(plan)
     }
 
@@ -268,7 +303,7 @@ fn check_version(project: &Project) -> Result<(), UserError> {
     Err(UserError::failure(format!(
         "opctl {version} wrote the files of this project, and this is opctl {VERSION}"
     ))
-    .with_hint(format!("install opctl {version} to change the project")))
+    .with_hint(format!("run `opctl update`, or install opctl {version}")))
 }
 
 fn no_project(directory: &Path) -> UserError {
