@@ -6,6 +6,7 @@ mod comments;
 mod commit;
 mod diff;
 mod disk;
+mod file;
 mod hash;
 mod lockfile;
 mod merge;

@@ -1,0 +1,217 @@
+//! What a plan does with one file.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::action::{Action, Reason};
+use super::commit;
+use super::disk::{Disk, Found};
+use super::lockfile::Lockfile;
+use super::merge::{self, Merged};
+use super::plan::{Conflicts, PlanOptions, Step};
+use super::rename::Rename;
+use crate::render::files::Ownership;
+use crate::render::{LOCK, RenderedFile};
+
+/// The steps of a file of the user in which something is renamed, or whose directory moves.
+pub fn renamed_steps(
+    old: &str,
+    new: &str,
+    rename: &Rename,
+    options: &PlanOptions,
+    disk: &Disk,
+) -> Result<Vec<Step>> {
+    let (ours, target) = (disk.read(old)?, disk.read(new)?);
+    let Some(contents) = ours.contents else { return Ok(Vec::new()) };
+    let renamed = rename.rewrite_bytes(old, &contents);
+    if renamed != contents && ours.read_only {
+        return Ok(vec![Step::of(old, Action::Conflict(Reason::ReadOnly), ours.place, None)]);
+    }
+    if new == old {
+        let is_same = renamed == contents;
+        let step = Step::of(old, Action::Merge, ours.place, Some(renamed));
+        return Ok(if is_same { Vec::new() } else { vec![step] });
+    }
+    let mut steps = Vec::new();
+    if target.contents.is_some() {
+        if !options.overwrite.contains(new) {
+            let exists = Action::Conflict(Reason::Exists);
+            return Ok(vec![Step::of(new, exists, target.place, None)]);
+        }
+        steps.extend(copy(new, &target));
+    }
+    let step = Step::of(new, Action::Move, target.place, Some(renamed));
+    let (from, like) = (Some(old.to_owned()), Some(ours.place.clone()));
+    steps.push(Step { from, like, ..step });
+    steps.push(Step::of(old, Action::Delete, ours.place, None));
+    Ok(steps)
+}
+
+/// Keeps the user's version of a file that is replaced.
+fn copy(path: &str, ours: &Found) -> Option<Step> {
+    let place = commit::unused_name(&ours.place);
+    let path = Path::new(path).parent()?.join(place.file_name()?).to_str()?.to_owned();
+    let step = Step::of(&path, Action::Copy, place, Some(ours.contents.clone()?));
+    Some(Step { like: Some(ours.place.clone()), ..step })
+}
+
+/// A file that a command may change.
+pub struct File<'a> {
+    pub path: &'a str,
+    pub base: Option<&'a RenderedFile>,
+    pub theirs: Option<&'a RenderedFile>,
+    pub ours: Found,
+    pub lock: &'a Lockfile,
+    pub rename: Option<&'a Rename>,
+}
+
+impl File<'_> {
+    /// The step of the file, and before it the copy of a version that is lost otherwise.
+    pub fn steps(self, options: &PlanOptions) -> Vec<Step> {
+        let (action, contents) = self.decide(options);
+        let mut steps = Vec::new();
+        if action == Action::Overwrite {
+            steps.extend(copy(self.path, &self.ours));
+        }
+        let executable = self.theirs.is_some_and(RenderedFile::is_executable);
+        let step = Step::of(self.path, action, self.ours.place, contents);
+        steps.push(Step { executable, ..step });
+        steps
+    }
+
+    /// The steps of a file that moves to another path. What is on the disk moves along.
+    pub fn moved_steps(self, path: &str, target: Found, options: &PlanOptions) -> Vec<Step> {
+        let Some(ours) = self.ours.contents.clone() else {
+            return vec![Step::of(path, Action::Keep("deleted by you"), target.place, None)];
+        };
+        let mut steps = Vec::new();
+        if target.contents.is_some() {
+            if !options.overwrite.contains(path) {
+                let exists = Action::Conflict(Reason::Exists);
+                return vec![Step::of(path, exists, target.place, None)];
+            }
+            steps.extend(copy(path, &target));
+        }
+        let (action, contents) = self.decide(options);
+        let action = match action {
+            Action::Conflict(_) => {
+                return vec![Step::of(self.path, action, self.ours.place, None)];
+            }
+            Action::Overwrite => {
+                steps.extend(copy(self.path, &self.ours));
+                action
+            }
+            Action::Update | Action::Identical | Action::Keep(_) => Action::Move,
+            action => action,
+        };
+        let (from, like) = (Some(self.path.to_owned()), Some(self.ours.place.clone()));
+        let step = Step::of(path, action, target.place, contents.or(Some(ours)));
+        steps.push(Step { from, like, ..step });
+        steps.push(Step::of(self.path, Action::Delete, self.ours.place, None));
+        steps
+    }
+
+    /// The table of the three-way merge: the action, and the contents to write.
+    fn decide(&self, options: &PlanOptions) -> (Action, Option<Vec<u8>>) {
+        let bytes = |file: &RenderedFile| Some(file.text.clone().into_bytes());
+        let overwrite = options.overwrite.contains(self.path);
+        match (self.base, self.ours.contents.as_deref(), self.theirs) {
+            (_, None, None) => (Action::Identical, None),
+            (Some(_), None, Some(_)) if !overwrite => (Action::Keep("deleted by you"), None),
+            (_, None, Some(theirs)) => (Action::Create, bytes(theirs)),
+            (_, Some(ours), Some(theirs)) if merge::same(ours, &theirs.text) => {
+                (Action::Identical, None)
+            }
+            (_, Some(_), Some(theirs)) if overwrite => (Action::Overwrite, bytes(theirs)),
+            (_, Some(ours), None)
+                if (self.is_pristine(ours) || self.is_derived()) && !self.ours.read_only =>
+            {
+                (Action::Delete, None)
+            }
+            (_, Some(_), None) => (Action::Keep(Step::NO_LONGER_GENERATED), None),
+            (base, Some(ours), Some(theirs)) => self.update(base, ours, theirs, options),
+        }
+    }
+
+    /// Changes a file that exists.
+    fn update(
+        &self,
+        base: Option<&RenderedFile>,
+        ours: &[u8],
+        theirs: &RenderedFile,
+        options: &PlanOptions,
+    ) -> (Action, Option<Vec<u8>>) {
+        let conflict = |reason, marked| self.conflict(reason, theirs, marked, options);
+        if self.ours.read_only {
+            return conflict(Reason::ReadOnly, None);
+        }
+        if self.is_pristine(ours) {
+            return (Action::Update, Some(merge::in_style_of(ours, &theirs.text)));
+        }
+        let Some(base) = base else {
+            return match self.lock.contains(self.path) {
+                true if merge::has_markers(ours) => conflict(Reason::Markers, None),
+                true => conflict(Reason::Edited, merge::both(ours, &theirs.text)),
+                false => conflict(Reason::Exists, None),
+            };
+        };
+        if self.rename.is_none() && self.lock.wrote(self.path, &theirs.text) {
+            return (Action::Identical, None); // opctl has nothing new, and the edits stay
+        }
+        if merge::has_markers(ours) {
+            return conflict(Reason::Markers, None);
+        }
+        if !self.lock.is_base(self.path, &base.text) {
+            return conflict(Reason::UnknownBase, None);
+        }
+        let is_list = theirs.ownership == Ownership::Generated;
+        let renamed = self.rename.map(|rename| {
+            (rename.rewrite(self.path, &base.text), rename.rewrite_bytes(self.path, ours))
+        });
+        let (base, edited) = match &renamed {
+            Some((base, ours)) => (base.as_str(), ours.as_slice()),
+            None => (base.text.as_str(), ours),
+        };
+        match merge::merge(base, edited, &theirs.text, is_list) {
+            Merged::Clean(merged) if merged == ours => (Action::Identical, None),
+            Merged::Clean(merged) => (Action::Merge, Some(merged)),
+            Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked)),
+            Merged::Duplicate(marked) => conflict(Reason::Duplicate, Some(marked)),
+            Merged::Binary => conflict(Reason::Binary, None),
+        }
+    }
+
+    /// Whether the user has not edited the file.
+    fn is_pristine(&self, ours: &[u8]) -> bool {
+        let is_base = |base: &RenderedFile| merge::same(ours, &base.text);
+        self.base.is_some_and(is_base)
+            || merge::texts(ours).iter().any(|text| self.lock.wrote(self.path, text))
+    }
+
+    /// Whether the file is made from the user's code, and has no edits of its own.
+    fn is_derived(&self) -> bool {
+        self.base.is_some_and(|file| file.ownership == Ownership::Derived)
+    }
+
+    fn conflict(
+        &self,
+        reason: Reason,
+        theirs: &RenderedFile,
+        marked: Option<Vec<u8>>,
+        options: &PlanOptions,
+    ) -> (Action, Option<Vec<u8>>) {
+        match (theirs.ownership, marked) {
+            (Ownership::Derived, _) if self.path == LOCK => {
+                (Action::Keep("kept; cargo updates it"), None)
+            }
+            (Ownership::Derived, _) => {
+                (Action::Keep("kept; `make manifests` regenerates it"), None)
+            }
+            (_, Some(marked)) if options.conflicts == Conflicts::Inline => {
+                (Action::Mark, Some(marked))
+            }
+            _ => (Action::Conflict(reason), None),
+        }
+    }
+}
