@@ -116,6 +116,11 @@ impl Flags {
                 ui.attention(action.verb(), file);
             }
         }
+        for step in plan.conflicts() {
+            for hunk in step.hunks() {
+                ui.note(format!("{}:\n{}", step.path, shortened(&hunk)));
+            }
+        }
         Ok(())
     }
 
@@ -145,6 +150,16 @@ impl Flags {
             }
         }
         plan(&options)
+    }
+}
+
+/// The first lines of a conflict, as many as a person reads in a terminal.
+fn shortened(hunk: &str) -> String {
+    const LINES: usize = 20;
+    let lines: Vec<&str> = hunk.lines().collect();
+    match lines.len().checked_sub(LINES) {
+        None | Some(0) => lines.join("\n"),
+        Some(more) => format!("{}\n... ({more} more lines)", lines[..LINES].join("\n")),
     }
 }
 

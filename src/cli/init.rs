@@ -61,6 +61,9 @@ impl InitArgs {
             namespaced: self.namespaced.then_some(true),
             ..Settings::default()
         })?;
+        if let Some(parent) = workspace.parent_project().filter(|_| old.is_none()) {
+            ui.warning(format!("the directory is in another project: {}", parent.display()));
+        }
         let plan = |options: &_| workspace.plan(old, &project, options);
         if self.flags.apply(&workspace, plan, ui)? && old.is_none() {
             ui.note("Next: opctl create api --group cache --version v1alpha1 --kind Memcached");

@@ -75,7 +75,7 @@ impl File<'_> {
             steps.extend(copy(self.path, &self.ours));
         }
         let executable = self.theirs.is_some_and(RenderedFile::is_executable);
-        let step = Step::of(self.path, action, self.ours.place, contents);
+        let step = Step::of(self.path, action, self.ours.place, None).with(contents);
         steps.push(Step { executable, ..step });
         steps
     }
@@ -96,7 +96,7 @@ impl File<'_> {
         let (action, contents) = self.decide(options);
         let action = match action {
             Action::Conflict(_) => {
-                return vec![Step::of(self.path, action, self.ours.place, None)];
+                return vec![Step::of(self.path, action, self.ours.place, None).with(contents)];
             }
             Action::Overwrite => {
                 steps.extend(copy(self.path, &self.ours));
@@ -211,7 +211,7 @@ impl File<'_> {
             (_, Some(marked)) if options.conflicts == Conflicts::Inline => {
                 (Action::Mark, Some(marked))
             }
-            _ => (Action::Conflict(reason), None),
+            (_, marked) => (Action::Conflict(reason), marked),
         }
     }
 }

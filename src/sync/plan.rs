@@ -30,6 +30,8 @@ pub struct Step {
     /// The file whose permissions a new file gets.
     pub(super) like: Option<PathBuf>,
     pub(super) executable: bool,
+    /// The file with both versions between markers, if the step is a conflict that has them.
+    pub(super) marked: Option<Vec<u8>>,
 }
 
 /// How conflicts are handled.
@@ -133,7 +135,45 @@ impl Step {
         contents: Option<Vec<u8>>,
     ) -> Self {
         let path = path.to_owned();
-        Self { path, from: None, action, place, contents, like: None, executable: false }
+        Self {
+            path,
+            from: None,
+            action,
+            place,
+            contents,
+            like: None,
+            executable: false,
+            marked: None,
+        }
+    }
+
+    /// The step with what it writes or, if it is a conflict, with what it would write between markers.
+    #[must_use]
+    pub(super) fn with(self, contents: Option<Vec<u8>>) -> Self {
+        match self.action {
+            Action::Conflict(_) => Self { marked: contents, ..self },
+            _ => Self { contents, ..self },
+        }
+    }
+
+    /// The lines of a conflict, between markers.
+    pub fn hunks(&self) -> Vec<String> {
+        let text = String::from_utf8_lossy(self.marked.as_deref().unwrap_or_default());
+        let mut hunks: Vec<String> = Vec::new();
+        let mut is_inside = false;
+        for line in text.lines() {
+            let is_start = line.starts_with("<<<<<<< ");
+            if is_start {
+                hunks.push(String::new());
+            }
+            is_inside |= is_start;
+            if let Some(hunk) = hunks.last_mut().filter(|_| is_inside) {
+                hunk.push_str(line);
+                hunk.push('\n');
+            }
+            is_inside &= !line.starts_with(">>>>>>> ");
+        }
+        hunks
     }
 
     /// Whether the step changes the disk or stops the command.

@@ -101,6 +101,11 @@ impl Workspace {
         self.was_restored
     }
 
+    /// The project that the directory is in, without being its root.
+    pub fn parent_project(&self) -> Option<&Path> {
+        parent_project(self.disk.root())
+    }
+
     /// The model of the project, if it exists.
     pub fn project(&self) -> Option<&Project> {
         self.current.as_ref().map(|current| &current.project)
@@ -306,9 +311,13 @@ fn check_version(project: &Project) -> Result<(), UserError> {
     .with_hint(format!("run `opctl update`, or install opctl {version}")))
 }
 
+fn parent_project(directory: &Path) -> Option<&Path> {
+    directory.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file())
+}
+
 fn no_project(directory: &Path) -> UserError {
     let error = UserError::failure(format!("no PROJECT file in {}", directory.display()));
-    match directory.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file()) {
+    match parent_project(directory) {
         Some(parent) => error.with_hint(format!(
             "run the command in the root directory of the project: `cd {}`",
             parent.display()
