@@ -1,7 +1,7 @@
 //! The requests in the audit log of an API server: one JSON object a line
 //! (<https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/>).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -33,7 +33,12 @@ struct Event {
     user: User,
     object_ref: Option<ObjectRef>,
     response_status: Option<Status>,
+    annotations: BTreeMap<String, String>,
 }
+
+/// The annotation with what the authorizer says of a request, before any admission
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/audit-annotations/>).
+const DECISION: &str = "authorization.k8s.io/decision";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -54,6 +59,7 @@ struct ObjectRef {
 #[serde(default)]
 struct Status {
     code: u16,
+    message: String,
 }
 
 /// The requests of the service account of the operator. Lines that are not events are skipped, since
@@ -66,18 +72,16 @@ pub fn requests(log: &str) -> Requests {
             continue;
         }
         let permission = event.permission();
-        match event.response_status.as_ref().map(|status| status.code) {
-            Some(403) => {
-                requests.refused.insert(permission);
-            }
-            code => {
-                // A server-side apply that creates an object needs the permission to create it, too.
-                if code == Some(201) && event.verb == "patch" {
-                    requests.allowed.insert(permission_to_create(&permission));
-                }
-                requests.allowed.insert(permission);
-            }
+        if event.is_unauthorized() {
+            requests.refused.insert(permission);
+            continue;
         }
+        // A server-side apply that creates an object needs the permission to create it, too.
+        let code = event.response_status.as_ref().map(|status| status.code);
+        if code == Some(201) && event.verb == "patch" {
+            requests.allowed.insert(permission_to_create(&permission));
+        }
+        requests.allowed.insert(permission);
     }
     requests
 }
@@ -89,6 +93,18 @@ fn is_operator(username: &str) -> bool {
 }
 
 impl Event {
+    /// Whether the operator lacks a permission. Admission refuses what is permitted with the same code, such
+    /// as a larger volume of a StorageClass that does not allow it.
+    fn is_unauthorized(&self) -> bool {
+        let refusal = self.response_status.as_ref().filter(|status| status.code == 403);
+        refusal.is_some_and(|status| {
+            let is_permitted = self.annotations.get(DECISION).is_some_and(|it| it == "allow");
+            // An apply may be permitted, but not the creation that it turns out to be.
+            let subject = format!("User \"{}\" cannot ", self.user.username);
+            !is_permitted || status.message.contains(&subject)
+        })
+    }
+
     /// The permission that the request needs.
     fn permission(&self) -> Permission {
         let Some(object) = &self.object_ref else {
@@ -152,6 +168,20 @@ mod tests {
         ];
         let expected = (vec!["list pods (core)".to_owned()], vec!["watch pods (core)".to_owned()]);
         assert_eq!(of(&events), expected);
+    }
+
+    #[test]
+    fn what_admission_refuses_is_permitted() {
+        let claim = json!({"resource": "persistentvolumeclaims", "name": "a"});
+        let mut refused = event(OPERATOR, "patch", &claim, 403);
+        refused["annotations"] = json!({ DECISION: "allow" });
+        assert_eq!(allowed(refused.clone()), ["patch persistentvolumeclaims/a (core)"]);
+        let message = format!("a is forbidden: User \"{OPERATOR}\" cannot create resource");
+        refused["responseStatus"]["message"] = json!(message);
+        assert_eq!(allowed(refused.clone()), [""; 0]);
+        refused["responseStatus"]["message"] = json!("");
+        refused["annotations"] = json!({ DECISION: "forbid" });
+        assert_eq!(allowed(refused), [""; 0]);
     }
 
     #[test]
