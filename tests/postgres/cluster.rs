@@ -235,11 +235,14 @@ impl Cluster {
     /// Leaves so many megabytes on the small volume of an instance.
     pub fn fill_volume(&self, instance: usize, free: u64) {
         let volume = self.path(&instance.to_string());
-        let available = statvfs(&volume).unwrap();
-        let available = available.f_bavail * available.f_frsize;
         let filler = File::create(volume.join("run/filler")).unwrap();
-        let length = available.saturating_sub(free << 20).max(1);
-        fallocate(filler, FallocateFlags::empty(), 0, length).unwrap();
+        eventually("filled volume", || {
+            // Others may write meanwhile.
+            let available = statvfs(&volume).unwrap();
+            let available = available.f_bavail * available.f_frsize;
+            let length = available.saturating_sub(free << 20).max(1);
+            fallocate(&filler, FallocateFlags::empty(), 0, length).ok()
+        });
     }
 
     pub fn free_volume(&self, instance: usize) {
