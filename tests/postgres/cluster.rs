@@ -596,7 +596,8 @@ fn text(bytes: &[u8]) -> String {
 /// A port that nobody listens on, below those that systems give to outgoing connections.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = std::process::id() as u16 % 6_000;
+    // Processes that start together have ids that are next to each other.
+    let first = (std::process::id().wrapping_mul(211) % 6_000) as u16;
     loop {
         let port = 20_000 + first + NEXT.fetch_add(1, Ordering::Relaxed);
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
