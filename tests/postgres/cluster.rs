@@ -12,7 +12,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 use tempfile::TempDir;
 
 use crate::killed::Kill;
@@ -196,10 +198,9 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    /// Whether the process of an instance has not ended.
-    pub fn runs(&mut self, instance: usize) -> bool {
-        let process = self.processes[instance].as_mut();
-        process.is_some_and(|process| process.try_wait().unwrap().is_none())
+    /// Whether the script of an instance has not ended.
+    pub fn runs(&self, instance: usize) -> bool {
+        self.processes[instance].as_ref().is_some_and(|process| !has_ended(process))
     }
 
     /// Takes everything but the lock and the sockets from the volume of an instance.
@@ -249,10 +250,10 @@ impl Cluster {
         fs::remove_file(self.path(&format!("{instance}/run/filler"))).unwrap();
     }
 
-    /// An instance that has ended does not run.
+    /// Where a script has ended, nothing of its container runs on.
     pub fn forget(&mut self, instance: usize) {
-        if let Some(mut process) = self.processes[instance].take() {
-            process.wait().unwrap();
+        if self.processes[instance].is_some() {
+            self.kill(instance);
         }
     }
 
@@ -351,9 +352,9 @@ impl Cluster {
     /// What an instance that cannot start has to say.
     pub fn fails(&mut self, instance: usize) -> String {
         self.start(instance);
+        eventually("end of the instance", || (!self.runs(instance)).then_some(()));
         let mut child = self.processes[instance].take().unwrap();
-        let status = eventually("end of the instance", || child.try_wait().unwrap());
-        assert!(!status.success());
+        assert!(!child.wait().unwrap().success());
         self.log(instance)
     }
 
@@ -481,8 +482,8 @@ impl Cluster {
 
     /// As kubelet does with a container.
     fn restart_if_ended(&mut self, instance: usize) {
-        let process = self.processes[instance].as_mut();
-        if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
+        if self.processes[instance].as_ref().is_some_and(has_ended) {
+            self.forget(instance);
             self.start(instance);
         }
     }
@@ -576,6 +577,12 @@ impl Drop for Cluster {
             }
         }
     }
+}
+
+/// It is not waited for: its id stays that of its group, which can be killed.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid(child)), options).unwrap().is_some()
 }
 
 fn pid(child: &Child) -> Pid {
