@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -343,6 +343,27 @@ impl Cluster {
         let path = |name: &str| self.path(&format!("{instance}/{name}"));
         let mut copy = command(&self.programs, "/bin/cp");
         outcome(copy.arg("-a").arg(path(from)).arg(path(to)).output().unwrap()).unwrap();
+    }
+
+    /// Has the WAL of an instance end in a record of which the second page is missing, as a kill leaves it.
+    pub fn tear_record(&self, instance: usize) {
+        let folder = self.data(instance).join("pg_wal");
+        let mut waldump = command(&self.programs, "pg_waldump");
+        let path = folder.join("000000010000000000000003");
+        let output = waldump.arg(&path).output().unwrap();
+        let (records, error) = (text(&output.stdout), text(&output.stderr));
+        let position = |text: &str, before: &str| {
+            let hexadecimal = text.rsplit_once(before).unwrap().1;
+            let end = hexadecimal.find([':', ',']).unwrap();
+            u64::from_str_radix(&hexadecimal[..end], 16).unwrap()
+        };
+        let last = position(&records, "lsn: 0/");
+        let end = position(&error, " at 0/");
+        let mut header = [0; 24];
+        header[..4].copy_from_slice(&20_000_u32.to_le_bytes()); // its length
+        header[8..16].copy_from_slice(&last.to_le_bytes()); // the record before
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&header, end % (16 << 20)).unwrap();
     }
 
     pub fn remove(&self, instance: usize, path: &str) {

@@ -310,6 +310,17 @@ fn a_person_chooses_between_instances_that_have_more() {
 }
 
 #[test]
+fn a_record_that_was_not_written_to_its_end_does_not_keep_the_primary_from_serving() {
+    let mut cluster = with_a_row(2);
+    cluster.kill(0);
+    cluster.tear_record(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    cluster.insert(0, 2);
+    cluster.until(1, ALL, "1 2");
+}
+
+#[test]
 fn data_of_another_cluster_stay() {
     let mut cluster = with_a_row(2);
     cluster.stop(1);
