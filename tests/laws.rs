@@ -3,18 +3,21 @@
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use opctl::project::options::RecipeOptions;
 use opctl::project::{
-    ApiRequest, CheckedApi, ExternalType, Gvk, License, Origin, Project, Settings,
+    ApiRequest, CheckedApi, ExternalType, Feature, Gvk, KindRequest, License, Origin, Project,
+    Resource, Settings,
 };
 use opctl::render::{Renderer, TemplateSet, extra_files};
 use opctl::sync::{PlanOptions, Rename, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 /// A request to create an API.
@@ -153,8 +156,7 @@ fn edit() -> impl Strategy<Value = Edit> {
 
 impl Edit {
     fn make(&self, directory: &Path) {
-        let files: Vec<String> =
-            files(directory).into_keys().filter(|path| !path.starts_with("PROJECT")).collect();
+        let files = editable(directory);
         let change = |file: usize, change: &dyn Fn(String) -> String| {
             let path = directory.join(&files[file % files.len()]);
             fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
@@ -178,6 +180,12 @@ impl Edit {
             }
         }
     }
+}
+
+/// The files that a user may edit. Those of the runtime are many, and no command changes them.
+fn editable(directory: &Path) -> Vec<String> {
+    let is_editable = |path: &String| !path.starts_with("PROJECT") && !path.starts_with("runtime/");
+    files(directory).into_keys().filter(is_editable).collect()
 }
 
 type Tree = BTreeMap<String, Vec<u8>>;
@@ -269,24 +277,175 @@ enum Renaming {
 
 /// Renames and returns whether it succeeded.
 fn rename(directory: &Path, renaming: &Renaming) -> bool {
+    change(directory, |project| {
+        Ok(match *renaming {
+            Renaming::Kind(group, old, new) => (
+                project.with_kind_renamed(group, old, new, None)?,
+                Some(Rename::kind(project, group, old, new)),
+            ),
+            Renaming::Group(old, new) => {
+                (project.with_group_renamed(old, new)?, Some(Rename::group(project, old, new)))
+            }
+        })
+    })
+}
+
+/// Changes the model of a project, and returns whether that succeeded. A failure changes nothing.
+fn change(
+    directory: &Path,
+    change: impl FnOnce(&Project) -> anyhow::Result<(Project, Option<Rename>)>,
+) -> bool {
     let workspace = Workspace::open(directory).unwrap();
-    let project = workspace.project().unwrap();
-    let (new, rename) = match *renaming {
-        Renaming::Kind(group, old, new) => (
-            project.with_kind_renamed(group, old, new, None),
-            Rename::kind(project, group, old, new),
-        ),
-        Renaming::Group(old, new) => {
-            (project.with_group_renamed(old, new), Rename::group(project, old, new))
-        }
-    };
-    let options = PlanOptions { rename: Some(rename), ..PlanOptions::default() };
-    let result = new.map_err(anyhow::Error::from).and_then(|new| {
+    let (project, before) = (workspace.project().unwrap(), tree(directory));
+    let result = change(project).and_then(|(new, rename)| {
+        let options = PlanOptions { rename, ..PlanOptions::default() };
         let plan = workspace.plan(Some(project), &new, &options)?;
         anyhow::ensure!(plan.conflicts().next().is_none());
         workspace.apply(&plan)
     });
+    assert!(result.is_ok() || tree(directory) == before, "refused and changed something");
     result.is_ok()
+}
+
+/// A step of a random sequence. The number selects a resource of the project.
+#[derive(Debug, Clone)]
+enum Step {
+    Create(Api),
+    DeleteApi(usize),
+    DeleteController(usize),
+    RenameKind(usize, &'static str),
+    RenameGroup(usize, &'static str),
+    Plural(usize, &'static str),
+    Settings(Settings),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = || prop::sample::select(vec!["Vault", "Match", "Deployment"]);
+    let group = || prop::sample::select(vec!["move", "shop.eu"]);
+    let settings = (settings(), prop::sample::subsequence(Feature::ALL.to_vec(), 0..4));
+    prop_oneof![
+        3 => api().prop_map(Step::Create),
+        1 => any::<usize>().prop_map(Step::DeleteApi),
+        2 => any::<usize>().prop_map(Step::DeleteController),
+        1 => (any::<usize>(), kind()).prop_map(|(index, kind)| Step::RenameKind(index, kind)),
+        1 => (any::<usize>(), group()).prop_map(|(index, group)| Step::RenameGroup(index, group)),
+        1 => any::<usize>().prop_map(|index| Step::Plural(index, "many")),
+        1 => settings.prop_map(|(settings, features)| Step::Settings(Settings {
+            features: Some(features.into_iter().collect()),
+            ..settings
+        })),
+    ]
+}
+
+impl Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::DeleteApi(_) => "delete api",
+            Self::DeleteController(_) => "delete controller",
+            Self::RenameKind(..) => "rename kind",
+            Self::RenameGroup(..) => "rename group",
+            Self::Plural(..) => "edit api",
+            Self::Settings(_) => "edit",
+        }
+    }
+
+    /// Runs the command and returns whether it succeeded; nothing if there is no resource for it.
+    fn run(&self, directory: &Path) -> Option<bool> {
+        if let Self::Create(api) = self {
+            return Some(create(directory, api));
+        }
+        let select = |index: usize, is_meant: fn(&&Resource) -> bool| {
+            let workspace = Workspace::open(directory).unwrap();
+            let resources = workspace.project().unwrap().resources.iter();
+            let gvks: Vec<Gvk> = resources.filter(is_meant).map(Resource::gvk).collect();
+            gvks.get(index % gvks.len().max(1)).cloned()
+        };
+        let own = |index| select(index, |resource| resource.api.is_some());
+        Some(match self {
+            Self::Create(_) => return None,
+            Self::DeleteApi(index) => {
+                let gvk = select(*index, |_| true)?;
+                change(directory, |project| Ok((project.delete_api(&gvk)?, None)))
+            }
+            Self::DeleteController(index) => {
+                let gvk = select(*index, |resource| resource.controller)?;
+                change(directory, |project| {
+                    Ok((project.delete_controller(&gvk.group, &gvk.kind)?, None))
+                })
+            }
+            Self::RenameKind(index, new) => {
+                let Gvk { group, kind, .. } = own(*index)?;
+                change(directory, |project| {
+                    let rename = Rename::kind(project, &group, &kind, new);
+                    Ok((project.with_kind_renamed(&group, &kind, new, None)?, Some(rename)))
+                })
+            }
+            Self::RenameGroup(index, new) => {
+                let Gvk { group, .. } = own(*index)?;
+                change(directory, |project| {
+                    let rename = Rename::group(project, &group, new);
+                    Ok((project.with_group_renamed(&group, new)?, Some(rename)))
+                })
+            }
+            Self::Plural(index, plural) => {
+                let Gvk { group, kind, .. } = own(*index)?;
+                let plural = Some((*plural).to_owned());
+                let request = KindRequest { group, kind, plural, namespaced: None };
+                change(directory, |project| Ok((project.with_kind(&request)?, None)))
+            }
+            Self::Settings(settings) => {
+                change(directory, |project| Ok((project.with_settings(settings.clone())?, None)))
+            }
+        })
+    }
+}
+
+/// How many lines a user has added, except for those in files that are made from the code.
+fn lines_of_the_user(directory: &Path) -> usize {
+    let is_derived = |path: &str| {
+        path.starts_with("config/crd/bases/")
+            || path == "config/rbac/role.yaml"
+            || path == "Cargo.lock"
+    };
+    let files = files(directory).into_iter().filter(|(path, _)| !is_derived(path));
+    let is_mine = |line: &&str| ["mine", "// mine"].contains(line);
+    files.map(|(_, text)| String::from_utf8_lossy(&text).lines().filter(is_mine).count()).sum()
+}
+
+/// No command loses a line of the user, after any other commands and edits. Those that are refused show
+/// nothing, so that they are counted.
+#[test]
+fn no_sequence_of_commands_loses_a_line() {
+    let config =
+        ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
+    let counts: RefCell<BTreeMap<&str, (u32, u32)>> = RefCell::default();
+    let steps = vec((proptest::option::weighted(0.7, edit()), step()), 1..8);
+    let result =
+        TestRunner::new(config).run(&(settings(), api(), steps), |(settings, api, steps)| {
+            let directory = init(&settings);
+            create(directory.path(), &api);
+            for (edit, step) in &steps {
+                if let Some(edit) = edit {
+                    edit.make(directory.path());
+                }
+                let mine = lines_of_the_user(directory.path());
+                let Some(is_done) = step.run(directory.path()) else { continue };
+                prop_assert_eq!(lines_of_the_user(directory.path()), mine, "{:?}", step);
+                let mut counts = counts.borrow_mut();
+                let (done, refused) = counts.entry(step.name()).or_default();
+                *(if is_done { done } else { refused }) += 1;
+                let workspace = Workspace::open(directory.path()).unwrap();
+                let project = workspace.project().unwrap();
+                let plan = workspace.plan(Some(project), project, &PlanOptions::default());
+                prop_assert!(plan.unwrap().is_empty());
+            }
+            Ok(())
+        });
+    result.unwrap_or_else(|error| panic!("{error}"));
+    for (step, (done, refused)) in counts.into_inner() {
+        assert!(done >= 2 && done * 3 >= refused, "{step}: {done} done, {refused} refused");
+    }
 }
 
 /// The project that a directory contains, as opctl rendered it.
@@ -326,11 +485,8 @@ fn assert_edits_stay(before: &Tree, old: &BTreeMap<String, String>, directory: &
 #[test]
 fn mixed_line_ends_stay() {
     let directory = init(&Settings::default());
-    let file = files(directory.path())
-        .into_keys()
-        .filter(|path| !path.starts_with("PROJECT"))
-        .position(|path| path == "config/default/metrics_service.yaml")
-        .unwrap();
+    let is_meant = |path: &String| path == "config/default/metrics_service.yaml";
+    let file = editable(directory.path()).iter().position(is_meant).unwrap();
     for edit in [Edit::LineEnds(file), Edit::Prepend(file)] {
         edit.make(directory.path());
     }

@@ -31,7 +31,8 @@ pub enum Feature {
 }
 
 impl Feature {
-    const ALL: [Self; 4] =
+    /// All of them.
+    pub const ALL: [Self; 4] =
         [Self::Availability, Self::Grafana, Self::NetworkPolicy, Self::Prometheus];
 
     fn directory(self) -> &'static str {

@@ -16,7 +16,10 @@ pub struct Pattern {
 
 /// The text of a Rust file with the new names. A file that is not Rust stays as it is.
 pub fn rewrite(file: &str, text: &str, patterns: &[Pattern]) -> String {
-    let Some(tokens) = tokens(text) else { return text.to_owned() };
+    // Most files have none of the names, and to look for them is cheap.
+    let has = |pattern: &Pattern| pattern.path.last().is_some_and(|name| text.contains(name));
+    let parsed = if patterns.iter().any(has) { tokens(text) } else { None };
+    let Some(tokens) = parsed else { return text.to_owned() };
     let mut imports = Imports::default();
     walk(&tokens, &mut |path| imports.add(file, path));
     let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
