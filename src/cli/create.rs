@@ -55,7 +55,7 @@ pub struct CreateApiArgs {
     /// Create the controller [default: prompt on a terminal, else true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     controller: Option<bool>,
-    /// Use the external type that this CRD defines instead of creating a resource
+    /// Use the external type that this CRD defines instead of creating a resource; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     crd: Option<PathBuf>,
     #[command(flatten)]

@@ -11,6 +11,7 @@ mod schema;
 mod types;
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use crate::error::UserError;
@@ -53,13 +54,16 @@ pub struct CrdSelector<'a> {
 }
 
 impl Crd {
-    /// Reads a CRD from a file, like [`Crd::read`].
+    /// Reads a CRD from a file, like [`Crd::read`]; `-` is stdin.
     ///
     /// # Errors
     /// A [`UserError`] if the file cannot be read or is too large, and those of [`Crd::read`].
     pub fn open(path: &Path, selector: CrdSelector<'_>) -> Result<Self, UserError> {
         let file = path.display().to_string();
-        let text = File::open(path).and_then(|source| LIMIT.read(source));
+        let text = match file.as_str() {
+            "-" => LIMIT.read(io::stdin()),
+            _ => File::open(path).and_then(|source| LIMIT.read(source)),
+        };
         let text = text.map_err(|error| UserError::invalid_value(ARGUMENT, &file, error))?;
         Self::read(&file, &text, selector)
     }
@@ -74,7 +78,7 @@ impl Crd {
         let error = |reason: String| UserError::invalid_value(ARGUMENT, file, reason);
         let all = manifests(text).map_err(error)?;
         if all.is_empty() {
-            return Err(error("the file contains no CustomResourceDefinition".to_owned())
+            return Err(error("it contains no CustomResourceDefinition".to_owned())
                 .with_hint("get one with `kubectl get crd NAME -o yaml`"));
         }
         let is_selected = |(_, CrdManifest { spec }): &&(String, CrdManifest)| {
