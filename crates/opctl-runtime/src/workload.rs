@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use kube::core::Selector;
 
-pub use pods::container_failure;
+pub use pods::{PodState, active_pods, container_failure};
 pub use rollout::Rollout;
 pub use status::write_status;
 

@@ -1,6 +1,18 @@
 //! What is wrong with a pod.
 
-use k8s_openapi::api::core::v1::Pod;
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use kube::api::ObjectMeta;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Resource, ResourceExt};
+use serde::{Deserialize, Serialize};
+
+use crate::Identity;
+use crate::object::Object;
 
 /// The reasons for which a container waits that do not pass by themselves, as the kubelet reports them
 /// (<https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/types.go>,
@@ -26,16 +38,27 @@ const MESSAGE: usize = 512;
 pub fn container_failure(pod: &Pod) -> Option<(String, String)> {
     let status = pod.status.as_ref()?;
     let containers = [&status.init_container_statuses, &status.container_statuses];
-    let mut containers = containers.into_iter().flatten().flatten();
-    containers.find_map(|container| {
-        let waiting = container.state.as_ref()?.waiting.as_ref()?;
-        let reason = waiting
-            .reason
-            .clone()
-            .filter(|it| FAILURES.contains(&it.as_str()))?;
-        let pod = pod.metadata.name.as_deref().unwrap_or_default();
-        let mut message = format!("container {} of pod {pod}: {reason}", container.name);
-        let last = container.last_state.as_ref();
+    let containers = containers.into_iter().flatten().flatten();
+    let states = containers.map(|it| (&*it.name, it.state.as_ref(), it.last_state.as_ref()));
+    first_failure(&pod.metadata, states)
+}
+
+/// A container's name, state and last state.
+type States<'a> = (
+    &'a str,
+    Option<&'a ContainerState>,
+    Option<&'a ContainerState>,
+);
+
+fn first_failure<'a>(
+    pod: &ObjectMeta,
+    mut containers: impl Iterator<Item = States<'a>>,
+) -> Option<(String, String)> {
+    containers.find_map(|(container, state, last)| {
+        let reason = state?.waiting.as_ref()?.reason.clone();
+        let reason = reason.filter(|it| FAILURES.contains(&it.as_str()))?;
+        let pod = pod.name.as_deref().unwrap_or_default();
+        let mut message = format!("container {container} of pod {pod}: {reason}");
         let last = last.and_then(|state| state.terminated.as_ref()?.message.as_deref());
         if let Some(last) = last.map(str::trim).filter(|last| !last.is_empty()) {
             message.push_str(": ");
@@ -45,8 +68,120 @@ pub fn container_failure(pod: &Pod) -> Option<(String, String)> {
     })
 }
 
+/// A pod of which nothing is known but its metadata and the states of its containers: there are many, and
+/// the rest of a pod is most of it.
+///
+/// # Example
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use opctl_runtime::workload::{PodState, active_pods};
+/// use opctl_runtime::{Controller, Identity, Manager};
+///
+/// /// Reconciles when a pod appears, goes, begins to fail or fails no more.
+/// fn controller(manager: &Manager) -> Controller<ConfigMap> {
+///     let controller = Controller::new(manager);
+///     let selection = active_pods(Identity::new("operator", "1.0.0"), "Server");
+///     let pods = manager.watch().config(selection).start();
+///     controller.watches_with(&pods, PodState::failure_hash, PodState::owner);
+///     controller
+/// }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodState {
+    /// The pod's metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    status: Containers,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Containers {
+    init_container_statuses: Vec<ContainerStatus>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    name: String,
+    state: Option<ContainerState>,
+    last_state: Option<ContainerState>,
+}
+
+impl PodState {
+    /// As [`container_failure`]. A pod that is being deleted fails no more.
+    pub fn failure(&self) -> Option<(String, String)> {
+        if self.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let status = &self.status;
+        let containers = [&status.init_container_statuses, &status.container_statuses];
+        let containers = containers.into_iter().flatten();
+        let states = containers.map(|it| (&*it.name, it.state.as_ref(), it.last_state.as_ref()));
+        first_failure(&self.metadata, states)
+    }
+
+    /// The owner whose [`labels`](super::labels) the pod has; none once the pod is being deleted.
+    pub fn owner<K: Object<DynamicType = ()>>(&self) -> Option<ObjectRef<K>> {
+        if self.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let instance = self.labels().get("app.kubernetes.io/instance")?;
+        Some(ObjectRef::new(instance).within(&self.namespace()?))
+    }
+
+    /// Changes with [`failure`](Self::failure): a predicate.
+    pub fn failure_hash(&self) -> Option<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.failure().hash(&mut hasher);
+        Some(hasher.finish())
+    }
+}
+
+impl Resource for PodState {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Selects the pods with the [`labels`](super::labels) of this operator and `app` that a Deployment counts:
+/// those that have not ended.
+pub fn active_pods(identity: Identity, app: &str) -> watcher::Config {
+    let operator = identity.name();
+    let labels = format!("app.kubernetes.io/name={app},app.kubernetes.io/managed-by={operator}");
+    watcher::Config::default()
+        .labels(&labels)
+        .fields("status.phase!=Failed,status.phase!=Succeeded")
+}
+
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
@@ -82,5 +217,18 @@ mod tests {
         let (_, message) = container_failure(&waiting("CrashLoopBackOff")).unwrap();
         let expected = "container main of pod sample-0: CrashLoopBackOff: no space left";
         assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn a_pod_state_is_what_a_pod_tells() {
+        let pod = waiting("CrashLoopBackOff");
+        let mut state: PodState =
+            serde_json::from_value(serde_json::to_value(&pod).unwrap()).unwrap();
+        assert_eq!(state.failure(), container_failure(&pod));
+        assert!(state.failure().is_some());
+        let failing = state.failure_hash();
+        state.metadata.deletion_timestamp = Some(Time(Default::default()));
+        assert_eq!(state.failure(), None);
+        assert_ne!(state.failure_hash(), failing);
     }
 }

@@ -1,7 +1,10 @@
 //! The rollout of a Deployment, as the conditions of its owner report it.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 
+use super::PodState;
 use crate::conditions::Health;
 
 /// How far the pods of a Deployment are.
@@ -33,6 +36,8 @@ pub struct Rollout {
     /// Why pods cannot be created or deleted, such as an exceeded quota: the message of the
     /// Deployment's condition ReplicaFailure.
     pub failure: Option<String>,
+    /// Why a container of a pod cannot run: a reason and a message.
+    pub container_failure: Option<(String, String)>,
 }
 
 impl Rollout {
@@ -62,6 +67,19 @@ impl Rollout {
             failure: failure
                 .filter(|_| observed)
                 .and_then(|failure| failure.message.clone()),
+            container_failure: None,
+        }
+    }
+
+    /// The same with what its pods tell. A Deployment reports only after its progress deadline, of
+    /// 10 minutes, that a container cannot run.
+    #[must_use]
+    pub fn with_pods(self, pods: &[Arc<PodState>]) -> Self {
+        let failing = pods.iter().filter_map(|pod| pod.failure());
+        Self {
+            // Always the same one of many.
+            container_failure: failing.min_by(|one, other| one.1.cmp(&other.1)),
+            ..self
         }
     }
 
@@ -82,12 +100,17 @@ impl Rollout {
             "RollingOut",
             "pods are being created, replaced or deleted, or are not ready",
         );
-        match (self.stuck, self.failure.clone()) {
+        let replicas = self.failure.clone();
+        let failure = replicas
+            .map(|message| ("ReplicaFailure".to_owned(), message))
+            .or_else(|| self.container_failure.clone());
+        match (self.stuck, failure) {
             (false, None) => health,
-            (false, Some(failure)) => health.failing("ReplicaFailure", failure),
+            (false, Some((reason, message))) => health.failing(reason, message),
             (true, failure) => {
                 let timeout = "the pods do not become ready in time".to_owned();
-                health.stalled("ProgressDeadlineExceeded", failure.unwrap_or(timeout))
+                let message = failure.map_or(timeout, |(_, message)| message);
+                health.stalled("ProgressDeadlineExceeded", message)
             }
         }
     }
@@ -100,6 +123,8 @@ fn condition<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a Deploy
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::conditions::ConditionStatus;
 
@@ -196,5 +221,38 @@ mod tests {
         // The change that may end it.
         stuck.metadata.generation = Some(2);
         assert_eq!(holding(Some(&stuck)), ["Reconciling", "Progressing"]);
+    }
+
+    #[test]
+    fn a_container_that_cannot_run_degrades_an_unfinished_rollout() {
+        let pod = |name: &str, reason: &str| {
+            let state = json!({ "waiting": { "reason": reason } });
+            let pod = json!({
+                "metadata": { "name": name },
+                "status": { "containerStatuses": [{ "name": "main", "state": state }] },
+            });
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        let pods = [
+            pod("b", "ImagePullBackOff"),
+            pod("a", "CrashLoopBackOff"),
+            pod("0", "ContainerCreating"),
+        ];
+        let degraded = |rollout: Rollout| {
+            let degraded = rollout.with_pods(&pods).health().conditions().remove(5);
+            (degraded.status == ConditionStatus::True, degraded.reason)
+        };
+        let rollout = Rollout::of(Some(&observed(1, 2)), 3);
+        assert_eq!(degraded(rollout), (true, "CrashLoopBackOff".into()));
+        let complete = Rollout::of(Some(&observed(3, 3)), 3);
+        assert!(
+            !degraded(complete).0,
+            "a pod that a watch has yet to remove"
+        );
+        let stuck = Rollout {
+            stuck: true,
+            ..Rollout::of(Some(&observed(1, 2)), 3)
+        };
+        assert_eq!(degraded(stuck), (true, "ProgressDeadlineExceeded".into()));
     }
 }

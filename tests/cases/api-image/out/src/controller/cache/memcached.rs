@@ -16,10 +16,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
 use opctl_runtime::conditions::set_conditions;
 use opctl_runtime::rbac::{rule, subresource_rule};
-use opctl_runtime::workload::{self, Rollout, container_security, pod_security, selector_text};
-use opctl_runtime::{Applier, Controller, Error, Manager, Result, Store};
+use opctl_runtime::workload::{
+    self, PodState, Rollout, active_pods, container_security, pod_security, selector_text,
+};
+use opctl_runtime::{Applier, Controller, Error, Index, Manager, Result, Store};
 
 use crate::IDENTITY;
 use crate::api::cache::v1alpha1;
@@ -44,6 +47,7 @@ pub fn rules() -> Vec<PolicyRule> {
         rule::<v1alpha1::Memcached>(&["list", "watch"]),
         subresource_rule::<v1alpha1::Memcached>("status", &["patch"]),
         rule::<Deployment>(&["create", "list", "patch", "watch"]),
+        rule::<PodState>(&["list", "watch"]),
         rule::<Event>(&["create", "patch"]),
     ]
 }
@@ -52,6 +56,7 @@ pub fn rules() -> Vec<PolicyRule> {
 struct Context {
     objects: Store<v1alpha1::Memcached>,
     deployments: Store<Deployment>,
+    pods: Index<PodState, ObjectRef<v1alpha1::Memcached>>,
     applier: Applier,
     image: String,
 }
@@ -59,9 +64,12 @@ struct Context {
 /// Starts the controller.
 pub fn start(manager: &Manager) {
     let controller = Controller::new(manager);
+    let pods = manager.watch().config(active_pods(IDENTITY, APP)).start();
+    controller.watches_with(&pods, PodState::failure_hash, PodState::owner);
     let context = Context {
         objects: controller.store(),
         deployments: controller.owns(),
+        pods: pods.index(PodState::owner),
         // Also of a deleted predecessor whose children were orphaned.
         applier: controller
             .applier()
@@ -80,7 +88,9 @@ async fn reconcile(object: Arc<v1alpha1::Memcached>, ctx: Arc<Context>) -> Resul
     let applied = ctx.applier.apply(&*object, desired, &ctx.deployments).await;
 
     let deployment = ctx.deployments.owned_by(&*object, &object.name_any());
-    let status = status(&object, deployment.as_deref(), applied.as_ref().err());
+    let pods = ctx.pods.get(&ObjectRef::from_obj(&*object));
+    let error = applied.as_ref().err();
+    let status = status(&object, deployment.as_deref(), &pods, error);
     workload::write_status(&ctx.applier, &*object, status, &ctx.objects, |status| {
         &status.conditions
     })
@@ -143,7 +153,10 @@ fn container(object: &v1alpha1::Memcached, default_image: &str) -> Container {
             ..ContainerPort::default()
         }]),
         liveness_probe: Some(probe.clone()),
-        readiness_probe: Some(probe),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(2),
+            ..probe
+        }),
         security_context: Some(SecurityContext {
             run_as_user: Some(USER),
             ..container_security()
@@ -156,6 +169,7 @@ fn container(object: &v1alpha1::Memcached, default_image: &str) -> Container {
 fn status(
     object: &v1alpha1::Memcached,
     deployment: Option<&Deployment>,
+    pods: &[Arc<PodState>],
     error: Option<&Error>,
 ) -> v1alpha1::MemcachedStatus {
     let observed = deployment
@@ -163,7 +177,9 @@ fn status(
         .unwrap_or_default();
     let previous = object.status.clone().unwrap_or_default().conditions;
     let generation = object.metadata.generation;
-    let health = Rollout::of(deployment, object.spec.size).health();
+    let health = Rollout::of(deployment, object.spec.size)
+        .with_pods(pods)
+        .health();
     let conditions = health.reconciled(error).conditions();
 
     v1alpha1::MemcachedStatus {
@@ -214,7 +230,7 @@ mod tests {
 
     #[test]
     fn without_a_deployment_it_is_not_available() {
-        let status = status(&object(None), None, None);
+        let status = status(&object(None), None, &[], None);
         assert!(!is_true(&status.conditions, "Available"));
     }
 }
