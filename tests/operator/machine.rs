@@ -122,7 +122,8 @@ fn own(variable: &str, fallback: &str) -> PathBuf {
     env::var_os(variable).map_or_else(home, PathBuf::from)
 }
 
-fn cache() -> PathBuf {
+/// What is built once for the machine.
+pub fn cache() -> PathBuf {
     env::var_os("OPCTL_CACHE_DIR")
         .map_or_else(|| own("XDG_CACHE_HOME", ".cache").join("opctl"), PathBuf::from)
 }

@@ -1,0 +1,68 @@
+//! The recipes on a real node: what simulated pods hide. Needs Linux, root, `apt-get` and the network of
+//! Debian's packages; elsewhere the tests say that they are left out.
+//!
+//! The first run makes the node's programs and images, which takes minutes.
+
+// Clippy recognises tests by their attribute, which the tests of a custom harness do not have.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+// Namespaces are Linux'.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+
+mod cache;
+mod clients;
+mod debian;
+mod images;
+#[cfg(target_os = "linux")]
+mod node;
+mod operator;
+mod programs;
+#[cfg(target_os = "linux")]
+mod servers;
+mod truth;
+
+// Each test program has a use for a part of what they share.
+#[allow(dead_code)]
+#[path = "../operator/background.rs"]
+mod background;
+#[allow(dead_code)]
+#[path = "../operator/cluster.rs"]
+mod cluster;
+#[allow(dead_code)]
+#[path = "../operator/machine.rs"]
+mod machine;
+#[allow(dead_code)]
+#[path = "../operator/project.rs"]
+mod project;
+#[allow(dead_code)]
+#[path = "../operator/wait.rs"]
+mod wait;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::geteuid;
+
+#[cfg(target_os = "linux")]
+const TESTS: &[(&str, fn())] = &[
+    ("a_killed_machine_leaves_nothing", node::a_killed_machine_leaves_nothing),
+    ("memcached_and_web_server_work_on_a_real_node", servers::work_on_a_real_node),
+];
+#[cfg(not(target_os = "linux"))]
+const TESTS: &[(&str, fn())] = &[("recipes_work_on_a_real_node", || ())];
+
+fn main() -> ExitCode {
+    let is_possible = cfg!(target_os = "linux") && geteuid().is_root();
+    if !is_possible {
+        eprintln!("{} tests on a real node are LEFT OUT: they need Linux and root", TESTS.len());
+    }
+    let trials = TESTS.iter().map(|(name, test)| {
+        let run = move || {
+            test();
+            Ok(())
+        };
+        Trial::test(*name, run).with_ignored_flag(!is_possible)
+    });
+    // Each node takes the whole machine.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}

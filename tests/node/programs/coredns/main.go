@@ -1,0 +1,14 @@
+// Command coredns is CoreDNS with the plugins that a cluster needs, and none for the clouds.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+)
+
+func main() {
+	dnsserver.Directives = []string{"errors", "kubernetes"}
+	coremain.Run()
+}
