@@ -56,6 +56,16 @@ pub const NGINX: Image = Image {
     stop_signal: "SIGQUIT",
 };
 
+pub const POSTGRES: Image = Image {
+    name: "postgres",
+    packages: &["busybox-static", "libc-bin", "postgresql-17", "util-linux"],
+    setup: include_str!("images/postgres.sh"),
+    entrypoint: &["postgres"],
+    command: &[],
+    user: "0",
+    stop_signal: "SIGINT",
+};
+
 impl Image {
     /// Writes the archive of the image with these names to a directory.
     pub fn write(&self, names: &[&str], directory: &Path) {

@@ -15,6 +15,8 @@ mod images;
 #[cfg(target_os = "linux")]
 mod node;
 mod operator;
+#[cfg(target_os = "linux")]
+mod postgres;
 mod programs;
 #[cfg(target_os = "linux")]
 mod servers;
@@ -46,6 +48,7 @@ use rustix::process::geteuid;
 const TESTS: &[(&str, fn())] = &[
     ("a_killed_machine_leaves_nothing", node::a_killed_machine_leaves_nothing),
     ("memcached_and_web_server_work_on_a_real_node", servers::work_on_a_real_node),
+    ("a_postgres_cluster_works_on_a_real_node", postgres::work_on_a_real_node),
 ];
 #[cfg(not(target_os = "linux"))]
 const TESTS: &[(&str, fn())] = &[("recipes_work_on_a_real_node", || ())];
