@@ -320,14 +320,25 @@ impl Walk {
             self.cluster.restore_from = after("instances ").unwrap();
             self.figures.decisions += 1;
         } else if log.contains("refuse the password") {
-            // The primary had no time to set it, and now it has no data.
-            self.figures.passwords += 1;
-            let before = self.passwords.pop().expect("one of them should be right");
-            self.cluster.set_password(&before);
+            // The primary had no time to set it, and now it has no data. The replicas may have different
+            // ones, if one of them is old: a person takes the data of the other with its password.
+            let other = if self.rows[1].len() < self.rows[2].len() { 2 } else { 1 };
+            self.cluster.restore_from = other.to_string();
+            self.older_password();
+        } else if log.contains("pg_basebackup: error")
+            && log.contains("password authentication failed")
+        {
+            self.older_password();
         } else if log.contains("the data are lost, and") && self.nobody_has_data() {
             // There are no data of which a person could make use.
             self.new_cluster();
         }
+    }
+
+    fn older_password(&mut self) {
+        self.figures.passwords += 1;
+        let before = self.passwords.pop().expect("one of them should be right");
+        self.cluster.set_password(&before);
     }
 
     fn nobody_has_data(&self) -> bool {
