@@ -42,6 +42,9 @@ impl InitArgs {
         self.check()?;
         let directory = env::current_dir().context("cannot determine the current directory")?;
         let workspace = Workspace::at(&directory)?;
+        if !self.flags.force() {
+            workspace.check_not_lost()?;
+        }
         let old = workspace.project();
         let base = match (old, &self.project_name) {
             (Some(project), _) if self.flags.force() || self.has_settings() => project.clone(),

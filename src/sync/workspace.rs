@@ -101,6 +101,17 @@ impl Workspace {
         self.was_restored
     }
 
+    /// Refuses a directory whose `PROJECT` was lost: opctl wrote its files.
+    ///
+    /// # Errors
+    /// A [`UserError`] if there is a `PROJECT.lock` without a `PROJECT`.
+    pub fn check_not_lost(&self) -> Result<(), UserError> {
+        match self.current.is_none() && is_lost(self.disk.root()) {
+            true => Err(no_project(self.disk.root())),
+            false => Ok(()),
+        }
+    }
+
     /// The project that the directory is in, without being its root.
     pub fn parent_project(&self) -> Option<&Path> {
         parent_project(self.disk.root())
@@ -315,8 +326,18 @@ fn parent_project(directory: &Path) -> Option<&Path> {
     directory.ancestors().skip(1).find(|parent| parent.join(project::FILE).is_file())
 }
 
+/// Whether opctl wrote the files of a directory, and `PROJECT` is gone.
+fn is_lost(directory: &Path) -> bool {
+    directory.join(lockfile::FILE).is_file()
+}
+
 fn no_project(directory: &Path) -> UserError {
     let error = UserError::failure(format!("no PROJECT file in {}", directory.display()));
+    if is_lost(directory) {
+        return error.with_hint(
+            "restore it, for example with `git checkout PROJECT`: opctl wrote files here, as PROJECT.lock says",
+        );
+    }
     match parent_project(directory) {
         Some(parent) => error.with_hint(format!(
             "run the command in the root directory of the project: `cd {}`",
