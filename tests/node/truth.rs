@@ -17,46 +17,24 @@ const INTERVAL: Duration = Duration::from_millis(300);
 /// Looks at the objects in the background.
 pub struct Truth {
     done: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<String, Lie>>,
-}
-
-struct Lie {
-    since: Instant,
-    lasted: Duration,
-    seen: String,
+    thread: JoinHandle<Vec<String>>,
 }
 
 impl Truth {
-    /// Looks at objects of these kinds, each of which owns a Deployment of its name.
+    /// Looks at objects of these kinds, each of which owns a Deployment.
     pub fn about(cluster: &Cluster, kinds: &[&str]) -> Self {
         let (cluster, done) = (cluster.clone(), Arc::new(AtomicBool::new(false)));
         let resources = format!("{},deployments,pods", kinds.join(","));
         let is_done = done.clone();
         let thread = thread::spawn(move || {
-            let mut lies = BTreeMap::new();
-            // Those that have ended.
-            let mut over: BTreeMap<String, Lie> = BTreeMap::new();
+            let mut lies = Lies::default();
             while !is_done.load(Ordering::Relaxed) {
                 let objects = cluster.get(&[&resources]);
-                let told = judge(objects["items"].as_array().unwrap_or(&Vec::new()));
-                lies.retain(|what: &String, lie: &mut Lie| {
-                    lie.lasted = lie.since.elapsed();
-                    let goes_on = told.contains_key(what);
-                    if !goes_on && lie.lasted > LAG {
-                        let (lasted, seen) = (lie.lasted, lie.seen.clone());
-                        over.insert(what.clone(), Lie { since: lie.since, lasted, seen });
-                    }
-                    goes_on
-                });
-                for (what, seen) in told {
-                    let since = Instant::now();
-                    lies.entry(what).or_insert(Lie { since, lasted: Duration::ZERO, seen });
-                }
+                lies.take_in(judge(objects["items"].as_array().unwrap_or(&Vec::new())));
                 sleep(INTERVAL);
             }
-            lies.retain(|_, lie| lie.lasted > LAG);
-            over.extend(lies);
-            over
+            lies.take_in(BTreeMap::new());
+            lies.told
         });
         Self { done, thread }
     }
@@ -65,11 +43,30 @@ impl Truth {
     pub fn assert_told(self) {
         self.done.store(true, Ordering::Relaxed);
         let lies = self.thread.join().unwrap();
-        let lies: Vec<String> = lies
-            .into_iter()
-            .map(|(what, lie)| format!("{what}, for {:.1?}: {}", lie.lasted, lie.seen))
-            .collect();
         assert!(lies.is_empty(), "statuses were not true:\n{}", lies.join("\n"));
+    }
+}
+
+#[derive(Default)]
+struct Lies {
+    /// What is untrue since when, and what there was to see.
+    current: BTreeMap<String, (Instant, String)>,
+    told: Vec<String>,
+}
+
+impl Lies {
+    fn take_in(&mut self, untrue: BTreeMap<String, String>) {
+        let told = &mut self.told;
+        self.current.retain(|what, (since, seen)| {
+            let goes_on = untrue.contains_key(what);
+            if !goes_on && since.elapsed() > LAG {
+                told.push(format!("{what}, for {:.1?}: {seen}", since.elapsed()));
+            }
+            goes_on
+        });
+        for (what, seen) in untrue {
+            self.current.entry(what).or_insert((Instant::now(), seen));
+        }
     }
 }
 
