@@ -172,6 +172,7 @@ impl Cluster {
     }
 
     pub fn start(&mut self, instance: usize) {
+        self.forget(instance);
         self.make_volume(instance);
         let log = File::options().append(true).create(true).open(self.path_of_log(instance));
         let log = log.unwrap();

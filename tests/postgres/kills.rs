@@ -145,11 +145,12 @@ impl Stage {
         self.cluster.kill = Some(kill.clone());
         self.cluster.start(self.instance);
         self.cluster.kill = None;
-        let begin = Instant::now();
-        let mut until = Duration::from_secs(20);
-        while begin.elapsed() < until && self.cluster.runs(self.instance) {
-            if until > Duration::from_secs(10) && self.cluster.ready(self.instance) {
-                until = begin.elapsed() + Duration::from_secs(2);
+        let mut end = Instant::now() + Duration::from_secs(20);
+        let mut was_ready = false;
+        while Instant::now() < end && self.cluster.runs(self.instance) {
+            if !was_ready && self.cluster.ready(self.instance) {
+                was_ready = true;
+                end = Instant::now() + Duration::from_secs(2);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
