@@ -48,6 +48,9 @@ impl Feature {
 /// The features that the user's [`FEATURES_FILE`] lists, if it can be read.
 pub fn listed(kustomization: &str) -> Option<BTreeSet<Feature>> {
     let value = LIMIT.parse(kustomization).ok()?;
+    if !matches!(value, Value::Mapping(_) | Value::Null) {
+        return None; // such as the markers of a conflict
+    }
     let components = match value.get("components") {
         Some(Value::Sequence(components)) => components.as_slice(),
         None | Some(Value::Null) => &[],
