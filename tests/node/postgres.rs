@@ -66,9 +66,13 @@ fn settled(cluster: &Cluster, what: &str) {
 /// The answer to a client in a pod, with the password of the Secret.
 fn query(cluster: &Cluster, host: &str, sql: &str) -> Result<String, String> {
     let pod = format!("{NAME}-{}", INSTANCES - 1);
+    let template = "go-template={{.data.password | base64decode}}";
+    let password = cluster.ok(&["get", "secret", &format!("{NAME}-password"), "-o", template]);
+    let password = format!("PGPASSWORD={password}");
     let database = format!("host={host} user=postgres connect_timeout=2");
     let psql = ["psql", "--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-c", sql];
-    let output = cluster.kubectl(&[&["exec", &pod, "--"], &psql[..], &["-d", &database]].concat());
+    let client = [&["exec", &pod, "--", "env", &password], &psql[..], &["-d", &database]];
+    let output = cluster.kubectl(&client.concat());
     match output.status.success() {
         true => Ok(text(&output.stdout).trim().to_owned()),
         false => Err(text(&output.stderr)),
