@@ -7,8 +7,8 @@ use crate::cache::cached;
 use crate::project::finished;
 
 /// The release that has PostgreSQL 17.
-const SUITE: &str = "trixie";
-const MIRROR: &str = "http://deb.debian.org/debian";
+pub const SUITE: &str = "trixie";
+pub const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Packages and what they depend on, unpacked. `setup` is a shell script that runs in the tree.
 pub fn tree(path: &Path, packages: &[&str], setup: &str) {
@@ -27,7 +27,9 @@ pub fn tree(path: &Path, packages: &[&str], setup: &str) {
 
 /// mmdebstrap, and the keys that Debian signs its packages with.
 fn tools() -> PathBuf {
-    const SCRIPT: &str = "apt-get download mmdebstrap debian-archive-keyring\n\
+    // A new machine has no list of packages yet.
+    const SCRIPT: &str = "packages='mmdebstrap debian-archive-keyring'\n\
+        apt-get download $packages || { apt-get update --quiet; apt-get download $packages; }\n\
         for package in *.deb; do dpkg -x $package . && rm $package; done";
     cached("mmdebstrap", &[SCRIPT], |path| {
         std::fs::create_dir(path).unwrap();

@@ -1,5 +1,5 @@
-//! The recipes on a real node: what simulated pods hide. Needs Linux, root and `apt-get` (elsewhere the tests
-//! say that they are left out), and Go, perl and curl.
+//! The recipes on a real node: what simulated pods hide. Needs Linux, root, namespaces, `apt-get` and Debian's
+//! mirror (elsewhere the tests say that they are left out), and Go, perl and curl.
 //!
 //! The first run makes the node's programs and images, which takes minutes.
 
@@ -54,20 +54,37 @@ const TESTS: &[(&str, fn())] = &[
 const TESTS: &[(&str, fn())] = &[("recipes_work_on_a_real_node", || ())];
 
 fn main() -> ExitCode {
-    let has_packages = || Command::new("apt-get").arg("--version").output().is_ok();
-    let is_possible = cfg!(target_os = "linux") && geteuid().is_root() && has_packages();
-    if !is_possible {
-        let needs = "they need Linux, root and apt-get";
-        eprintln!("{} tests on a real node are LEFT OUT: {needs}", TESTS.len());
+    let obstacle = obstacle();
+    if let Some(obstacle) = &obstacle {
+        eprintln!("{} tests on a real node are LEFT OUT: {obstacle}", TESTS.len());
     }
     let trials = TESTS.iter().map(|(name, test)| {
         let run = move || {
             test();
             Ok(())
         };
-        Trial::test(*name, run).with_ignored_flag(!is_possible)
+        Trial::test(*name, run).with_ignored_flag(obstacle.is_some())
     });
     // Each node takes the whole machine.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// Why there cannot be a node here.
+fn obstacle() -> Option<String> {
+    if !cfg!(target_os = "linux") || !geteuid().is_root() {
+        return Some("they need Linux and root".to_owned());
+    }
+    let mirror = format!("{}/dists/{}/InRelease", debian::MIRROR, debian::SUITE);
+    let curl =
+        ["curl", "--silent", "--show-error", "--fail", "--head", "--max-time", "20", &mirror];
+    let namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "true"];
+    [&namespaces[..], &["apt-get", "--version"], &curl].into_iter().find_map(|command| {
+        let why = match Command::new(command[0]).args(&command[1..]).output() {
+            Ok(output) if output.status.success() => return None,
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("`{}` fails: {why}", command.join(" ")))
+    })
 }
