@@ -112,8 +112,8 @@ fn ambiguous_or_missing_type_is_refused_with_a_hint() {
         assert!(error.contains(expected), "{error}");
     }
     for (text, expected) in [
-        ("", "the file contains no CustomResourceDefinition"),
-        ("kind: Pod", "the file contains no CustomResourceDefinition"),
+        ("", "contains no CustomResourceDefinition"),
+        ("kind: Pod", "contains no CustomResourceDefinition"),
         ("{", "--crd"),
         ("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition}", "spec"),
         ("{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition}", "v1beta1"),
