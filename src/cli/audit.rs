@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::Format;
@@ -41,7 +41,7 @@ pub(super) struct AuditArgs {
 
 impl AuditArgs {
     pub fn run(self, ui: Ui) -> Result<ExitCode> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let manifests = manifests(&project_root(&directory)?)?;
         let requests = audit::requests(&read_log(self.audit_log)?);
         let audit = audit::compare(audit::granted(&manifests), &requests);

@@ -1,6 +1,5 @@
 //! `opctl create api`.
 
-use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -117,9 +116,9 @@ impl CreateApiArgs {
             return list_recipes(ui);
         }
         self.go.refuse()?;
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
-        let project = workspace.project().context("no PROJECT file")?;
+        let project = super::model(&workspace)?;
         let crd = self.crd()?;
         let mut api = project.check_api(self.request(project, crd.as_ref())?)?;
         self.choose(&mut api, project, ui)?;

@@ -1,8 +1,6 @@
 //! `opctl delete api` and `opctl delete controller`.
 
-use std::env;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::change::Flags;
@@ -62,9 +60,9 @@ pub(super) struct DeleteControllerArgs {
 
 impl DeleteCommand {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
-        let old = workspace.project().context("no PROJECT file")?;
+        let old = super::model(&workspace)?;
         match self {
             Self::Api(args) => args.run(&workspace, old, ui),
             Self::Controller(args) => args.run(&workspace, old, ui),

@@ -1,8 +1,6 @@
 //! `opctl diff`.
 
-use std::env;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use crate::sync::{DiffOptions, FileDiff, Workspace};
@@ -25,9 +23,9 @@ pub(super) struct DiffArgs {
 
 impl DiffArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open_any_version(&directory)?;
-        let project = workspace.project().context("no PROJECT file")?;
+        let project = super::model(&workspace)?;
         let options = DiffOptions { paths: self.paths, with_base: self.base };
         let mut patches = String::new();
         for FileDiff { path, patch } in workspace.diff(project, &options)? {

@@ -1,8 +1,6 @@
 //! `opctl edit` and `opctl edit api`.
 
-use std::env;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{ArgAction, Args, Subcommand};
 
 use super::change::Flags;
@@ -81,9 +79,9 @@ struct EditApiArgs {
 
 impl EditArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
-        let old = workspace.project().context("no PROJECT file")?;
+        let old = super::model(&workspace)?;
         match self.command {
             Some(EditCommand::Api(args)) => args.run(&workspace, old, ui),
             None => {

@@ -1,9 +1,8 @@
 //! `opctl init`.
 
-use std::env;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::change::Flags;
 use crate::error::UserError;
@@ -40,7 +39,7 @@ pub struct InitArgs {
 impl InitArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
         self.check()?;
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::at(&directory)?;
         if !self.flags.force() {
             workspace.check_not_lost()?;

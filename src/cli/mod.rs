@@ -13,12 +13,15 @@ mod rename;
 mod status;
 mod update;
 
+use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::project::VERSION;
+use crate::project::{Project, VERSION};
+use crate::sync::Workspace;
 use crate::ui::Ui;
 use audit::AuditArgs;
 use cluster::ClusterArgs;
@@ -102,4 +105,14 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Version => ui.data(format!("opctl {VERSION}"))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The directory that a command works on.
+fn directory() -> Result<PathBuf> {
+    env::current_dir().context("cannot determine the current directory")
+}
+
+/// The model of the project that a command changes or inspects.
+fn model(workspace: &Workspace) -> Result<&Project> {
+    workspace.project().context("no PROJECT file")
 }

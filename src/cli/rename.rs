@@ -1,8 +1,6 @@
 //! `opctl rename`.
 
-use std::env;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::change::Flags;
@@ -90,9 +88,9 @@ struct Change {
 
 impl RenameCommand {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
-        let old = workspace.project().context("no PROJECT file")?;
+        let old = super::model(&workspace)?;
         let (change, flags) = match self {
             Self::Kind(args) => (args.change(old)?, args.flags),
             Self::Group(args) => (args.change(old)?, args.flags),

@@ -1,9 +1,8 @@
 //! `opctl status`.
 
-use std::env;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
@@ -46,9 +45,9 @@ struct Report<'a> {
 
 impl StatusArgs {
     pub fn run(self, ui: Ui) -> Result<ExitCode> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open_any_version(&directory)?;
-        let project = workspace.project().context("no PROJECT file")?;
+        let project = super::model(&workspace)?;
         let files = workspace.status(project)?;
         match self.output {
             Format::Json => {

@@ -1,8 +1,6 @@
 //! `opctl update`.
 
-use std::env;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
 use super::change::Flags;
@@ -24,9 +22,9 @@ pub(super) struct UpdateArgs {
 
 impl UpdateArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = env::current_dir().context("cannot determine the current directory")?;
+        let directory = super::directory()?;
         let workspace = Workspace::open_any_version(&directory)?;
-        let old = workspace.project().context("no PROJECT file")?;
+        let old = super::model(&workspace)?;
         let new = old.with_settings(Settings::default())?;
         let plan = |options: &_| workspace.plan_update(old, &new, options);
         let is_current = plan(&Default::default())?.steps.iter().all(|step| !step.is_change());

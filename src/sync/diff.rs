@@ -49,9 +49,8 @@ pub(super) fn files(
     for path in rendered.keys().filter(is_selected) {
         let (file, ours) = (&rendered[path], disk.read(path)?.contents);
         if options.with_base && !lock.wrote(path, &file.text) {
-            let is_pristine =
-                |ours: &[u8]| merge::texts(ours).iter().any(|text| lock.wrote(path, text));
-            if lock.contains(path) && !ours.as_deref().is_some_and(is_pristine) {
+            let is_pristine = ours.as_deref().is_some_and(|ours| lock.wrote_file(path, ours));
+            if lock.contains(path) && !is_pristine {
                 files.push(FileDiff { path: path.clone(), patch: None });
             }
         } else if !ours.as_deref().is_some_and(|ours| merge::same(ours, &file.text)) {

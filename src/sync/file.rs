@@ -1,6 +1,6 @@
 //! What a plan does with one file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -33,19 +33,24 @@ pub fn renamed_steps(
         let step = Step::of(old, Action::Merge, ours.place, Some(renamed));
         return Ok(if is_same { Vec::new() } else { vec![step] });
     }
-    let mut steps = Vec::new();
-    if target.contents.is_some() {
-        if !options.overwrite.contains(new) {
-            let exists = Action::Conflict(Reason::Exists);
-            return Ok(vec![Step::of(new, exists, target.place, None)]);
-        }
-        steps.extend(copy(new, &target));
+    if is_occupied(new, &target, options) {
+        return Ok(vec![Step::of(new, Action::Conflict(Reason::Exists), target.place, None)]);
     }
+    let mut steps: Vec<_> = copy(new, &target).into_iter().collect();
     let step = Step::of(new, Action::Move, target.place, Some(renamed));
-    let (from, like) = (Some(old.to_owned()), Some(ours.place.clone()));
-    steps.push(Step { from, like, ..step });
-    steps.push(Step::of(old, Action::Delete, ours.place, None));
+    steps.extend(moving(step, old, ours.place));
     Ok(steps)
+}
+
+/// Whether a file cannot move to a path because of what is there.
+fn is_occupied(path: &str, target: &Found, options: &PlanOptions) -> bool {
+    target.contents.is_some() && !options.overwrite.contains(path)
+}
+
+/// The step that writes a file at its new path, and the one that deletes it at the old one.
+fn moving(step: Step, old: &str, place: PathBuf) -> [Step; 2] {
+    let (from, like) = (Some(old.to_owned()), Some(place.clone()));
+    [Step { from, like, ..step }, Step::of(old, Action::Delete, place, None)]
 }
 
 /// Keeps the user's version of a file that is replaced.
@@ -85,14 +90,10 @@ impl File<'_> {
         let Some(ours) = self.ours.contents.clone() else {
             return vec![Step::of(path, Action::Keep("deleted by you"), target.place, None)];
         };
-        let mut steps = Vec::new();
-        if target.contents.is_some() {
-            if !options.overwrite.contains(path) {
-                let exists = Action::Conflict(Reason::Exists);
-                return vec![Step::of(path, exists, target.place, None)];
-            }
-            steps.extend(copy(path, &target));
+        if is_occupied(path, &target, options) {
+            return vec![Step::of(path, Action::Conflict(Reason::Exists), target.place, None)];
         }
+        let mut steps: Vec<_> = copy(path, &target).into_iter().collect();
         let (action, contents) = self.decide(options);
         let action = match action {
             Action::Conflict(_) => {
@@ -105,10 +106,8 @@ impl File<'_> {
             Action::Update | Action::Identical | Action::Keep(_) => Action::Move,
             action => action,
         };
-        let (from, like) = (Some(self.path.to_owned()), Some(self.ours.place.clone()));
         let step = Step::of(path, action, target.place, contents.or(Some(ours)));
-        steps.push(Step { from, like, ..step });
-        steps.push(Step::of(self.path, Action::Delete, self.ours.place, None));
+        steps.extend(moving(step, self.path, self.ours.place));
         steps
     }
 
@@ -185,8 +184,7 @@ impl File<'_> {
     /// Whether the user has not edited the file.
     fn is_pristine(&self, ours: &[u8]) -> bool {
         let is_base = |base: &RenderedFile| merge::same(ours, &base.text);
-        self.base.is_some_and(is_base)
-            || merge::texts(ours).iter().any(|text| self.lock.wrote(self.path, text))
+        self.base.is_some_and(is_base) || self.lock.wrote_file(self.path, ours)
     }
 
     /// Whether the file is made from the user's code, and has no edits of its own.

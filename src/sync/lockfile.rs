@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hash::Hash;
+use super::merge;
 use crate::error::UserError;
 use crate::render::{RenderedFile, Tree};
 
@@ -120,6 +121,11 @@ impl Lockfile {
     /// Whether a text is what opctl wrote at a path.
     pub fn wrote(&self, path: &str, text: &str) -> bool {
         self.entries.get(path).is_some_and(|entry| entry.hashes.contains(&Hash::of(text)))
+    }
+
+    /// Whether the user's version of a file is what opctl wrote, but for its style.
+    pub fn wrote_file(&self, path: &str, ours: &[u8]) -> bool {
+        merge::texts(ours).iter().any(|text| self.wrote(path, text))
     }
 
     /// Whether a text can be the base of a merge: it is what opctl wrote, or two branches changed the file,

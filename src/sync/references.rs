@@ -1,6 +1,6 @@
 //! What the user's code mentions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::Result;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::action::Action;
 use super::disk::Disk;
 use super::lockfile;
-use super::plan::Plan;
+use super::plan::{Plan, Step};
 use crate::project;
 use crate::render::{LOCK, RUNTIME, Tree};
 
@@ -48,9 +48,11 @@ pub(super) fn find(
         ![project::FILE, lockfile::FILE, LOCK].contains(&path.as_str())
             && !path.starts_with(RUNTIME)
     };
+    // The first step of a path counts: one that copies its version comes with another path.
+    let steps = plan.steps.iter().rev().map(|step| (step.path.as_str(), step));
+    let steps: BTreeMap<&str, &Step> = steps.collect();
     for path in paths.into_iter().filter(is_searched) {
-        let step = plan.steps.iter().find(|step| step.path == path);
-        let contents = match step {
+        let contents = match steps.get(path.as_str()) {
             Some(step) if matches!(step.action, Action::Copy) => None,
             Some(step) if step.contents.is_some() => step.contents.clone(),
             // What is deleted, and what stays but no longer belongs to the project.

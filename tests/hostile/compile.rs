@@ -6,7 +6,8 @@ use std::process::Command;
 
 use super::crd_attacks::{crd, with_field};
 use super::crds::{crds, create, project};
-use super::mutate::{Random, mutate};
+use super::mutate::mutate;
+use super::random::Random;
 use super::sandbox::Sandbox;
 
 /// CRDs of kinds with the names of types that the generated code, kube or serde use, and with the deepest

@@ -12,6 +12,7 @@ mod crds;
 mod mutate;
 mod project_attacks;
 mod projects;
+mod random;
 mod sandbox;
 mod sweep;
 

@@ -3,6 +3,8 @@
 use serde_yaml::value::{Tag, TaggedValue};
 use serde_yaml::{Mapping, Value};
 
+use super::random::Random;
+
 /// Text that means something to Rust, YAML, a shell, a terminal or a file system.
 const TEXTS: &[&str] = &[
     "",
@@ -143,28 +145,6 @@ const FIELDS: &[&str] = &[
     "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-list-type",
 ];
-
-/// A generator of pseudo-random numbers (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`, which must not be 0.
-    pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap()
-    }
-
-    pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-}
 
 /// A text with some of its values changed or, more rarely, some of its characters.
 pub fn mutate(text: &str, random: &mut Random) -> String {

@@ -22,7 +22,8 @@ use opctl::project::{ApiRequest, Gvk, Project};
 use opctl::render::Tree;
 use opctl::text::visible;
 
-use super::mutate::{Random, mutate};
+use super::mutate::mutate;
+use super::random::Random;
 use super::{PATIENCE, sandbox};
 
 /// How long an ordinary run takes.

@@ -459,6 +459,14 @@ impl Cluster {
         outcome(psql.output().unwrap())
     }
 
+    /// Has the primary forget the WAL of before.
+    pub fn recycle_wal(&self) {
+        for _ in 0..3 {
+            self.query(0, "select pg_switch_wal()").unwrap();
+            self.query(0, "checkpoint").unwrap();
+        }
+    }
+
     /// Asks a database of the primary.
     pub fn query_in(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut psql = self.client(0, "psql");

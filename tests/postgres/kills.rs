@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::cluster::{Cluster, SmallVolume};
 use crate::killed::Kill;
 use crate::programs::is_root;
-use crate::random::Random;
+use crate::seed;
 use crate::{ALL, TABLE};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,10 +87,7 @@ impl Stage {
             ReplicaBehind => {
                 cluster.stop(1);
                 cluster.insert(0, 2);
-                for _ in 0..3 {
-                    cluster.query(0, "select pg_switch_wal()").unwrap();
-                    cluster.query(0, "checkpoint").unwrap();
-                }
+                cluster.recycle_wal();
                 cluster.save_data(1);
             }
             Decision => {
@@ -205,7 +202,7 @@ fn chosen<T>(mut trials: Vec<T>) -> Vec<T> {
         Ok(count) => count.parse().expect("OPCTL_KILLS should be `all` or a number"),
         Err(_) => 1,
     };
-    let mut random = Random::of_environment();
+    let mut random = seed::random();
     while trials.len() > count {
         trials.remove(random.below(trials.len()));
     }

@@ -11,9 +11,13 @@ mod killed;
 mod kills;
 mod network;
 mod programs;
-mod random;
 mod restore;
+mod seed;
 mod walk;
+
+#[allow(dead_code)] // it is shared
+#[path = "../hostile/random.rs"]
+mod random;
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -101,10 +105,7 @@ fn a_replica_that_is_too_far_behind_copies_the_primary_again() {
     cluster.query(0, TABLE).unwrap();
     cluster.stop(1);
     cluster.insert(0, 1);
-    for _ in 0..3 {
-        cluster.query(0, "select pg_switch_wal()").unwrap();
-        cluster.query(0, "checkpoint").unwrap();
-    }
+    cluster.recycle_wal();
     cluster.start(1);
     cluster.until(1, ALL, "1");
     cluster.until(1, STREAMING.0, STREAMING.1);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::cluster::{Cluster, Local, SmallVolume};
 use crate::programs::is_root;
 use crate::random::Random;
+use crate::seed;
 
 const INSTANCES: usize = 3;
 
@@ -383,7 +384,7 @@ impl Walk {
 #[test]
 fn nothing_is_lost_on_a_random_walk() {
     let steps = env::var("OPCTL_WALK").map_or(12, |steps| steps.parse().unwrap());
-    let mut random = Random::of_environment();
+    let mut random = seed::random();
     let mut walk = Walk::begin();
     for number in 1..=steps {
         let step = step(&mut random);
