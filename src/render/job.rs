@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tera::Context;
 
 use super::context::{GroupContext, ResourceContext, VersionContext};
-use super::files::{File, RenderPer};
+use super::files::{File, Ownership, RenderPer};
 use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::License;
@@ -15,8 +15,10 @@ const MAX_FILE_NAME: usize = 255;
 
 /// A file to render.
 pub struct Job<'a> {
-    /// The row in the table of files.
-    pub file: &'static File,
+    /// Who owns the file.
+    pub ownership: Ownership,
+    /// What the template is rendered for.
+    pub per: RenderPer,
     /// The name of the template.
     pub template: String,
     /// The path of the file.
@@ -34,21 +36,23 @@ pub enum Subject<'a> {
     Resource(&'a ResourceContext),
 }
 
-/// All files of a project.
+/// All files of a project; `files` is the table of the set.
 ///
 /// # Errors
 /// If two files would have the same path, or if the name of a file is too long.
 pub fn all<'a>(
     set: &TemplateSet,
+    files: &[File],
     license: License,
     resources: &'a [ResourceContext],
     groups: &'a [GroupContext],
 ) -> Result<Vec<Job<'a>>, UserError> {
-    let jobs_of = |file: &'static File| {
-        let subjects = subjects(file, license, resources, groups).into_iter();
+    let files = files.iter().filter(|file| file.license.is_none_or(|required| required == license));
+    let jobs = files.flat_map(|file| {
+        let subjects = subjects(file.per, resources, groups).into_iter();
         subjects.flat_map(move |subject| subject.jobs(file, set))
-    };
-    let jobs: Vec<Job<'a>> = set.files().iter().flat_map(jobs_of).collect();
+    });
+    let jobs: Vec<Job<'a>> = jobs.collect();
     let mut owner_of: BTreeMap<&str, &Job<'_>> = BTreeMap::new();
     for job in &jobs {
         let title = job.subject.title();
@@ -83,18 +87,15 @@ pub fn check_file_names(path: &str) -> Result<(), String> {
 }
 
 fn subjects<'a>(
-    file: &File,
-    license: License,
+    per: RenderPer,
     resources: &'a [ResourceContext],
     groups: &'a [GroupContext],
 ) -> Vec<Subject<'a>> {
     let filtered = |keep: fn(&&ResourceContext) -> bool| {
         resources.iter().filter(keep).map(Subject::Resource).collect()
     };
-    match file.per {
+    match per {
         RenderPer::Project | RenderPer::Verbatim => vec![Subject::Project],
-        RenderPer::License(required) if required == license => vec![Subject::Project],
-        RenderPer::License(_) => Vec::new(),
         RenderPer::Group => {
             groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
         }
@@ -112,20 +113,27 @@ fn subjects<'a>(
 }
 
 impl<'a> Subject<'a> {
-    fn jobs(self, file: &'static File, set: &TemplateSet) -> Vec<Job<'a>> {
-        let template = match self {
-            Self::Resource(r) => file.template.replace("{recipe}", &r.recipe),
-            _ => file.template.to_owned(),
+    fn jobs(self, file: &File, set: &TemplateSet) -> Vec<Job<'a>> {
+        let mut template = file.template();
+        if let Self::Resource(resource) = self {
+            template = template.replace("{recipe}", &resource.recipe);
+        }
+        let path = self.path(&file.path);
+        let job = |template, path| Job {
+            ownership: file.ownership,
+            per: file.per,
+            template,
+            path,
+            subject: self,
         };
-        let path = self.path(file.path);
         let Some((before, after)) = template.split_once("{part}") else {
-            return vec![Job { file, template, path, subject: self }];
+            return vec![job(template, path)];
         };
         let part = |name: &str| {
             let part = name.strip_prefix(before)?.strip_suffix(after)?;
             let part = part.strip_suffix(".in").unwrap_or(part);
             let path = path.replace("{part}", part);
-            Some(Job { file, template: name.to_owned(), path, subject: self })
+            Some(job(name.to_owned(), path))
         };
         set.names().filter_map(part).collect()
     }

@@ -99,14 +99,15 @@ impl Renderer {
     /// A [`UserError`] if two resources would share a file, or if the name of a file is too long;
     /// another error if a template is invalid.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
+        let files = self.set.files()?;
         let recipes = self.recipes(project)?;
         let dependencies = dependencies::merge(recipes.values())?;
         let resources = context::resources(project);
         let groups = context::groups(&resources);
-        let jobs = job::all(self.set, project.license(), &resources, &groups)?;
-        let parsed = jobs.iter().filter(|job| job.file.per != RenderPer::Verbatim);
+        let jobs = job::all(self.set, &files, project.license(), &resources, &groups)?;
+        let parsed = jobs.iter().filter(|job| job.per != RenderPer::Verbatim);
         self.parse(parsed.map(|job| job.template.as_str()))?;
-        if jobs.iter().any(|job| job.file.per == RenderPer::Crd) {
+        if jobs.iter().any(|job| job.per == RenderPer::Crd) {
             let parts: Vec<String> =
                 resources.iter().filter(|r| r.has_api()).map(crd_version_template).collect();
             self.parse(parts.iter().map(String::as_str))?;
@@ -122,7 +123,7 @@ impl Renderer {
             }
             let file = RenderedFile {
                 text,
-                ownership: job.file.ownership,
+                ownership: job.ownership,
                 subject: job.subject.name(),
                 template: job.template.clone(),
             };
@@ -203,11 +204,11 @@ impl Renderer {
     }
 
     fn run(&self, job: &Job<'_>, resources: &[ResourceContext]) -> Result<String> {
-        if job.file.per == RenderPer::Verbatim {
+        if job.per == RenderPer::Verbatim {
             return Ok(self.source(&job.template)?.to_owned());
         }
         let mut context = job.subject.context();
-        if let (RenderPer::Crd, Subject::Resource(storage)) = (job.file.per, job.subject) {
+        if let (RenderPer::Crd, Subject::Resource(storage)) = (job.per, job.subject) {
             context.insert("versions", &self.crd_versions(storage, resources)?);
         }
         let text = self.render_one(&job.template, &context)?;

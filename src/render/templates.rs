@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use anyhow::{Context, Result};
 use include_dir::{Dir, include_dir};
 
-use super::files::{FILES, File};
+use super::files::File;
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
 static CURRENT: LazyLock<TemplateSet> = LazyLock::new(|| {
     let mut sources = BTreeMap::new();
     collect(&EMBEDDED, &mut sources);
-    TemplateSet { sources, files: FILES }
+    TemplateSet { sources }
 });
 
 fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static str>) {
@@ -26,20 +27,19 @@ fn collect(dir: &'static Dir<'static>, sources: &mut BTreeMap<String, &'static s
     }
 }
 
+/// The name of the table of files in a set.
+pub(super) const TABLE: &str = "files.yaml";
+
 /// The templates of one release, with the table of the files that they render to.
 #[derive(Debug)]
 pub struct TemplateSet {
     sources: BTreeMap<String, &'static str>,
-    files: &'static [File],
 }
 
 impl TemplateSet {
     /// A set of other templates than the embedded ones.
-    pub fn new(
-        sources: impl IntoIterator<Item = (String, &'static str)>,
-        files: &'static [File],
-    ) -> Self {
-        Self { sources: sources.into_iter().collect(), files }
+    pub fn new(sources: impl IntoIterator<Item = (String, &'static str)>) -> Self {
+        Self { sources: sources.into_iter().collect() }
     }
 
     /// The set of this release.
@@ -64,7 +64,11 @@ impl TemplateSet {
     }
 
     /// The table of the files that the templates render to.
-    pub fn files(&self) -> &'static [File] {
-        self.files
+    ///
+    /// # Errors
+    /// If the set has no valid one.
+    pub fn files(&self) -> Result<Vec<File>> {
+        let table = self.source(TABLE).unwrap_or_default();
+        serde_yaml::from_str(table).context(TABLE)
     }
 }

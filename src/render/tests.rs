@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::files::{File, Ownership, RenderPer};
+use super::templates::TABLE;
 use super::*;
 use crate::project::options::RecipeOptions;
-use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk, License};
+use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk};
 
 /// A command that installs opctl from elsewhere fails as long as opctl is not published there.
 #[test]
@@ -23,10 +23,10 @@ fn templates_take_the_install_command_from_its_constant() {
 fn table_lists_exactly_the_templates() {
     let set = TemplateSet::current();
     let recipes = set.recipes().unwrap();
-    let mut expected: BTreeSet<String> = BTreeSet::new();
+    let mut expected = BTreeSet::from([TABLE.to_owned()]);
     for recipe in &recipes {
-        for file in set.files() {
-            let template = file.template.replace("{recipe}", &recipe.name);
+        for file in set.files().unwrap() {
+            let template = file.template().replace("{recipe}", &recipe.name);
             match template.split_once("{part}") {
                 Some((before, after)) => {
                     let part = |name: &&str| name.starts_with(before) && name.ends_with(after);
@@ -58,59 +58,28 @@ fn table_lists_exactly_the_templates() {
     );
 }
 
-const FILES: &[File] = &[
-    File {
-        template: "once",
-        path: "once",
-        ownership: Ownership::Generated,
-        per: RenderPer::Project,
-    },
-    File {
-        template: "mit",
-        path: "LICENSE",
-        ownership: Ownership::Scaffolded,
-        per: RenderPer::License(License::Mit),
-    },
-    File {
-        template: "group",
-        path: "{group_file}/mod.rs",
-        ownership: Ownership::Generated,
-        per: RenderPer::Group,
-    },
-    File {
-        template: "version",
-        path: "{group_file}/{version}.rs",
-        ownership: Ownership::Generated,
-        per: RenderPer::Version,
-    },
-    File {
-        template: "crd",
-        path: "{api_group}_{plural}.yaml",
-        ownership: Ownership::Derived,
-        per: RenderPer::Crd,
-    },
-    File {
-        template: "controller",
-        path: "{kind_file}",
-        ownership: Ownership::Scaffolded,
-        per: RenderPer::Controller,
-    },
-    File {
-        template: "recipes/{recipe}/controller/{part}.tera",
-        path: "{kind_file}_parts/{part}",
-        ownership: Ownership::Scaffolded,
-        per: RenderPer::ControllerPart,
-    },
-    File {
-        template: "recipes/{recipe}/x",
-        path: "{version}/{kind_lower}",
-        ownership: Ownership::Scaffolded,
-        per: RenderPer::Resource,
-    },
-];
+const FILES: &str = "\
+- { template: once, path: once, ownership: generated }
+- { template: mit, path: LICENSE, ownership: scaffolded, license: mit }
+- { template: group, path: '{group_file}/mod.rs', ownership: generated, per: group }
+- { template: version, path: '{group_file}/{version}.rs', ownership: generated, per: version }
+- { template: crd, path: '{api_group}_{plural}.yaml', ownership: derived, per: crd }
+- { template: controller, path: '{kind_file}', ownership: scaffolded, per: controller }
+- template: recipes/{recipe}/controller/{part}.tera
+  path: '{kind_file}_parts/{part}'
+  ownership: scaffolded
+  per: controller-part
+- { template: 'recipes/{recipe}/x', path: '{version}/{kind_lower}', ownership: scaffolded, per: resource }
+";
+
+fn leaked(sources: &[(&str, &'static str)]) -> &'static TemplateSet {
+    let sources = sources.iter().map(|(name, source)| ((*name).to_owned(), *source));
+    Box::leak(Box::new(TemplateSet::new(sources)))
+}
 
 fn set() -> &'static TemplateSet {
     let sources = [
+        (TABLE, FILES),
         (
             "once",
             "<$ header_hash $><% for rule in rules %><$ rule.resources | join(sep=\",\") $> <$ rule.verbs | join(sep=\",\") $>;<% endfor %>",
@@ -128,10 +97,7 @@ fn set() -> &'static TemplateSet {
             "{summary: s, kinds: [], rules: [{resource: self/status, verbs: [patch]}, {resource: self, verbs: [watch, list]}, {group: apps, resource: deployments, verbs: [list]}]}",
         ),
     ];
-    Box::leak(Box::new(TemplateSet::new(
-        sources.map(|(name, source)| (name.to_owned(), source)),
-        FILES,
-    )))
+    leaked(&sources)
 }
 
 fn with_api(project: Project, group: &str, version: &str, kind: &str) -> Project {
@@ -179,13 +145,8 @@ fn model_is_rendered_to_a_tree() {
 
 #[test]
 fn unknown_variable_is_an_error_that_names_the_template() {
-    const FILES: &[File] = &[File {
-        template: "t",
-        path: "t",
-        ownership: Ownership::Generated,
-        per: RenderPer::Project,
-    }];
-    let set = Box::leak(Box::new(TemplateSet::new([("t".to_owned(), "<$ nosuch $>")], FILES)));
+    let table = "[{ template: t, path: t, ownership: generated }]";
+    let set = leaked(&[(TABLE, table), ("t", "<$ nosuch $>")]);
     let error = Renderer::new(set).unwrap().render(&Project::new("p".to_owned())).unwrap_err();
     let message = format!("{error:#}");
     assert!(message.contains("`t`") && message.contains("nosuch"), "{message}");

@@ -8,7 +8,7 @@ use std::path::Path;
 use opctl::project::options::{RecipeOptions, flag};
 use opctl::project::{ApiRequest, Gvk, Project as Model};
 use opctl::render::recipes::Recipe;
-use opctl::render::{Renderer, TemplateSet, Tree, files::FILES};
+use opctl::render::{Renderer, TemplateSet, Tree};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -66,7 +66,7 @@ fn a_recipe_is_nothing_but_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     collect(&root.join("templates"), "", &mut sources);
     collect(&root.join("tests/recipes"), "recipes/", &mut sources);
-    let set: &'static TemplateSet = Box::leak(Box::new(TemplateSet::new(sources, FILES)));
+    let set: &'static TemplateSet = Box::leak(Box::new(TemplateSet::new(sources)));
 
     let machine = Machine::new();
     let project = Project::init(&machine, "greeting-operator", &[]);
