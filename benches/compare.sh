@@ -112,11 +112,12 @@ has_size() {
 
 is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
 
-# A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`.
+# A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`, `spent`.
 phase() {
-    local name=$1 check=$2 from begin count last now
+    local name=$1 check=$2 from begin before count last now
     shift 2
     from=$(stat -c %s "$audit")
+    before=$(cpu)
     begin=$(date +%s.%N)
     "$@" >/dev/null
     until $check; do
@@ -135,14 +136,16 @@ phase() {
         sleep 1
     done
     $check || die "$label: $name did not stay settled"
+    spent=$(awk -v a="$before" -v b="$(cpu)" 'BEGIN { printf "%.2f", b - a }')
     {
-        echo "$label, $name: $sent requests, settled in $took s"
+        echo "$label, $name: $sent requests, settled in $took s, CPU $spent s"
         requests "$from" | sort | uniq -c
     } >&2
     start_of_phase=$from
 }
 
-each() { awk -v sent="$sent" -v objects="$objects" 'BEGIN { printf "%.2f", sent / objects }'; }
+# What a phase cost: requests per object, and CPU.
+cost() { awk -v sent="$sent" -v objects="$objects" -v spent="$spent" 'BEGIN { printf "%.2f / %s\n", sent / objects, spent }'; }
 names() { seq -f 'm-%g' "$objects"; }
 size() { kubectl patch "$1" $(names) --type merge -p "{\"spec\":{\"$2\":$3}}"; }
 
@@ -177,16 +180,16 @@ measure() {
         memory VmRSS && echo
 
         phase create "has_size 1" create
-        each && echo
+        cost
         read -r median slowest all < <(lags "$start_of_phase")
         printf '%s\n%s / %s\n%s\n' "$all" "$median" "$slowest" "$took"
 
         phase scale "has_size 2" size memcacheds size 2
-        each && echo
+        cost
         phase self-heal "has_size 2" kubectl delete deployments --all --wait=false
-        each && echo
+        cost
         phase drift "has_size 2" size deployments replicas 5
-        each && echo
+        cost
 
         from=$(stat -c %s "$audit")
         sleep "$idle"
@@ -194,7 +197,7 @@ measure() {
         memory VmRSS && echo
 
         phase delete is_gone kubectl delete memcacheds --all --wait=false
-        each && echo
+        cost
         memory VmHWM && echo
         cpu && echo
         cut -d' ' -f1-3 /proc/loadavg
@@ -225,16 +228,16 @@ cat >"$work/rows" <<ROWS
 binary, MB
 from start to ready, s
 memory idle without objects, MiB
-requests per object: create
+requests per object / CPU, s: create
 from the first Memcached created to the last Deployment, s
 from a Memcached to its Deployment, median / maximum, ms
 from the first Memcached created to all settled, s
-requests per object: scale 1 to 2
-requests per object: self-heal, its Deployment deleted
-requests per object: drift, its Deployment's replicas changed
+requests per object / CPU, s: scale 1 to 2
+requests per object / CPU, s: self-heal, its Deployment deleted
+requests per object / CPU, s: drift, its Deployment's replicas changed
 requests in $idle s with nothing to do
 memory idle with $objects objects, MiB
-requests per object: delete
+requests per object / CPU, s: delete
 memory peak, MiB
 CPU over the run, s
 load average at the end
