@@ -1,5 +1,4 @@
-//! Every version of every object that the API server has published, in the order in which a watcher
-//! sees them.
+//! Every version of every object that the API server has published, in the order of its writes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -29,6 +28,13 @@ pub struct Event {
     pub object: Value,
 }
 
+impl Event {
+    /// The resource version, which is etcd's revision.
+    fn revision(&self) -> u64 {
+        text(&self.object["metadata"]["resourceVersion"]).parse().expect("a resource version")
+    }
+}
+
 /// Watches from now on.
 pub struct Recorder {
     watches: Vec<Child>,
@@ -50,12 +56,24 @@ impl Recorder {
     }
 
     /// All that has been published.
+    ///
+    /// Each kind comes by a process of its own, and one may be slower than another: the resource versions
+    /// say what the operator knew when it wrote a status, which the times of arrival do not. They are
+    /// comparable across kinds because all are in one etcd.
     pub fn stop(mut self) -> Vec<Event> {
         for watch in &mut self.watches {
             let ended = watch.try_wait().unwrap();
             assert!(ended.is_none(), "a watch has ended: {ended:?}");
         }
-        std::mem::take(&mut self.events.lock().unwrap())
+        let mut events = std::mem::take(&mut *self.events.lock().unwrap());
+        events.sort_by_key(Event::revision);
+        // What came later was written later: a time never goes back.
+        let mut latest = None;
+        for event in &mut events {
+            event.at = latest.map_or(event.at, |latest| event.at.max(latest));
+            latest = Some(event.at);
+        }
+        events
     }
 }
 
