@@ -46,6 +46,11 @@ impl Flags {
         self.force.is_some()
     }
 
+    /// Whether nothing is to be written.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// Prints a plan and, unless it is a dry run, applies it. Returns whether the plan was applied.
     ///
     /// # Errors

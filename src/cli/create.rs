@@ -247,7 +247,7 @@ impl CreateApiArgs {
         for given in options.given() {
             check_value(argument(given.name), given.value, given.check)?;
         }
-        let set = TemplateSet::for_version(&project.cli_version);
+        let set = TemplateSet::current();
         let recipe = set.choose_recipe(self.recipe.as_deref(), &api.gvk().kind, &options)?;
         recipe.check_scope(self.namespaced.unwrap_or(true))?;
         api.recipe = recipe.name;

@@ -141,7 +141,7 @@ impl EditApiArgs {
         let Self { group, kind, plural, namespaced, flags } = self;
         let request = KindRequest { group, kind, plural, namespaced };
         let new = old.with_kind(&request)?;
-        let set = TemplateSet::for_version(&new.cli_version);
+        let set = TemplateSet::current();
         for resource in new.versions(&request.group, &request.kind) {
             if let Some(recipe) = set.find_recipe(new.recipe(resource))? {
                 recipe.check_scope(resource.namespaced())?;

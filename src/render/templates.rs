@@ -37,7 +37,7 @@ pub struct TemplateSet {
 }
 
 impl TemplateSet {
-    /// A set of other templates than the embedded ones.
+    /// A set of other templates than the embedded ones, such as those of another release.
     pub fn new(sources: impl IntoIterator<Item = (String, &'static str)>) -> Self {
         Self { sources: sources.into_iter().collect() }
     }
@@ -45,12 +45,6 @@ impl TemplateSet {
     /// The set of this release.
     pub fn current() -> &'static Self {
         &CURRENT
-    }
-
-    /// The set that a project was rendered with, by the version of opctl in its `PROJECT`. Until there are
-    /// sets of older releases, every project gets the current one.
-    pub fn for_version(_version: &str) -> &'static Self {
-        Self::current()
     }
 
     /// The text of a template.
@@ -68,7 +62,7 @@ impl TemplateSet {
     /// # Errors
     /// If the set has no valid one.
     pub fn files(&self) -> Result<Vec<File>> {
-        let table = self.source(TABLE).unwrap_or_default();
+        let table = self.source(TABLE).with_context(|| format!("no {TABLE}"))?;
         serde_yaml::from_str(table).context(TABLE)
     }
 }

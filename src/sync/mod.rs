@@ -15,6 +15,8 @@ mod plan;
 mod references;
 mod rename;
 mod status;
+mod template_directory;
+mod trial;
 mod workspace;
 
 pub use action::{Action, Reason};
@@ -23,4 +25,6 @@ pub use plan::{Conflicts, Plan, PlanOptions, Step};
 pub use references::Reference;
 pub use rename::Rename;
 pub use status::{FileState, FileStatus};
+pub use template_directory::read_templates;
+pub use trial::Trial;
 pub use workspace::Workspace;

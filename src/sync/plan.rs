@@ -112,6 +112,20 @@ impl Plan {
         Ok(Self { steps })
     }
 
+    /// The same plan for a copy of the project in another directory.
+    pub(super) fn relocated(&self, root: &Path, copy: &Path) -> Self {
+        let relocate = |place: &PathBuf| match place.strip_prefix(root) {
+            Ok(path) => copy.join(path),
+            Err(_) => place.clone(),
+        };
+        let steps = self.steps.iter().cloned().map(|step| Step {
+            place: relocate(&step.place),
+            like: step.like.as_ref().map(relocate),
+            ..step
+        });
+        Self { steps: steps.collect() }
+    }
+
     /// The steps that stop the command.
     pub fn conflicts(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| matches!(step.action, Action::Conflict(_)))

@@ -18,6 +18,7 @@ use super::merge::{self, Merged};
 use super::plan::{Plan, PlanOptions, Step};
 use super::references::{self, Reference};
 use super::status::{self, FileStatus};
+use super::trial::{self, Trial};
 use crate::error::UserError;
 use crate::project::{self, Feature, Project, Settings, VERSION, invalid_project};
 use crate::render::{self, RenderedFile, Renderer, TemplateSet, Tree};
@@ -174,8 +175,7 @@ impl Workspace {
         extra_files: Tree,
         options: &PlanOptions,
     ) -> Result<Plan> {
-        let set = TemplateSet::for_version(&new.cli_version);
-        let mut renderer = Renderer::new(set)?;
+        let mut renderer = Renderer::new(TemplateSet::current())?;
         let (mut base, mut lock) = (Tree::new(), self.lock.clone());
         if let Some(project) = old {
             base = renderer.render(project)?;
@@ -202,12 +202,18 @@ impl Workspace {
     }
 
     /// Plans the update of the project to `new`, the same model with the templates of this opctl. What opctl
-    /// once wrote is the base of a file only if `old` still renders it.
+    /// once wrote is the base of a file only if `old` is still rendered to it by `set`.
     ///
     /// # Errors
     /// If a model cannot be rendered, or if a file cannot be read.
-    pub fn plan_update(&self, old: &Project, new: &Project, options: &PlanOptions) -> Result<Plan> {
-        let mut base = Renderer::new(TemplateSet::for_version(&old.cli_version))?.render(old)?;
+    pub fn plan_update(
+        &self,
+        old: &Project,
+        set: &'static TemplateSet,
+        new: &Project,
+        options: &PlanOptions,
+    ) -> Result<Plan> {
+        let mut base = Renderer::new(set)?.render(old)?;
         base.retain(|path, file| self.lock.is_base(path, &file.text));
         let theirs = render(new)?;
         for (path, file) in &theirs {
@@ -277,6 +283,14 @@ impl Workspace {
         words: &[String],
     ) -> Result<Vec<Reference>> {
         references::find(words, &render(new)?, plan, &self.disk)
+    }
+
+    /// Tries a plan in a copy of the project. cargo prints its progress, and why something fails.
+    ///
+    /// # Errors
+    /// If the copy cannot be made or changed, or if cargo cannot be started.
+    pub fn try_plan(&self, plan: &Plan) -> Result<Trial> {
+        trial::try_plan(plan, self.disk.root())
     }
 
     /// Applies a plan.
