@@ -12,7 +12,8 @@
 //! ```
 //!
 //! [`crd`] generates the Rust types of an external type from its CRD, [`cluster`] runs a real control
-//! plane on this machine, [`audit`] compares the permissions of an operator with its requests, [`cli`]
+//! plane on this machine, [`package`] makes what is shipped, [`audit`] compares the permissions of an operator
+//! with its requests, [`cli`]
 //! turns flags into requests, and [`ui`] is the only printer. [`yaml`] and [`text`] limit what comes from
 //! outside: the files that users edit or download.
 
@@ -24,6 +25,7 @@ pub mod cli;
 pub mod cluster;
 pub mod crd;
 pub mod error;
+pub mod package;
 pub mod project;
 pub mod render;
 pub mod sync;

@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod diff;
 mod edit;
+mod image;
 mod init;
 mod rename;
 mod status;
@@ -30,6 +31,7 @@ use create::CreateCommand;
 use delete::DeleteCommand;
 use diff::DiffArgs;
 use edit::EditArgs;
+use image::ImageCommand;
 use init::InitArgs;
 use rename::RenameCommand;
 use status::StatusArgs;
@@ -62,6 +64,8 @@ enum Command {
     Update(UpdateArgs),
     Status(StatusArgs),
     Diff(DiffArgs),
+    #[command(subcommand)]
+    Image(ImageCommand),
     Cluster(ClusterArgs),
     Audit(AuditArgs),
     Completion(CompletionArgs),
@@ -99,6 +103,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Update(args) => args.run(ui)?,
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,
+        Command::Image(command) => command.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui)?,

@@ -19,10 +19,7 @@ use crate::ui::Ui;
 /// written, cargo checks a copy of the project with the changes. Also brings files in line with a PROJECT
 /// that was changed by hand.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  opctl update --dry-run\n  opctl update --conflicts inline\n  \
-                        opctl update --templates ../opctl-of-june/templates"
-)]
+#[command(after_help = "Examples:\n  opctl update --dry-run\n  opctl update --conflicts inline")]
 pub(super) struct UpdateArgs {
     /// The templates that the project was made with, if this opctl does not have them: the directory
     /// `templates` in the sources of another opctl

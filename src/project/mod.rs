@@ -12,7 +12,7 @@ mod external;
 mod feature;
 mod file;
 mod gvk;
-mod image;
+pub mod image;
 pub mod names;
 pub mod options;
 pub mod plural;

@@ -1,0 +1,61 @@
+//! Contents that are addressed by their digest.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// Media types of the image specification
+/// (<https://github.com/opencontainers/image-spec/blob/v1.1.1/media-types.md>).
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// See [`INDEX`].
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// See [`INDEX`].
+pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// See [`INDEX`].
+pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// A document or a layer of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// What it is.
+    pub media_type: &'static str,
+    /// `sha256:` and the hash of the bytes.
+    pub digest: String,
+    /// The contents.
+    pub bytes: Vec<u8>,
+}
+
+impl Blob {
+    /// A blob with these contents.
+    pub fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self { media_type, digest: digest(&bytes), bytes }
+    }
+
+    /// A blob with a JSON document. Its fields are in the order of `document`, so that the same document
+    /// always has the same digest.
+    pub fn json(media_type: &'static str, document: &Value) -> Self {
+        Self::new(media_type, document.to_string().into_bytes())
+    }
+
+    /// How other documents refer to the blob
+    /// (<https://github.com/opencontainers/image-spec/blob/v1.1.1/descriptor.md>).
+    pub fn descriptor(&self) -> Value {
+        json!({ "mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len() })
+    }
+
+    /// The hash of the contents in hexadecimal digits, without the name of the algorithm.
+    pub fn hash(&self) -> &str {
+        self.digest.trim_start_matches("sha256:")
+    }
+}
+
+/// `sha256:` and the hash of these bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    let mut digest = "sha256:".to_owned();
+    for byte in Sha256::digest(bytes) {
+        // To write to a string never fails.
+        let _ = write!(digest, "{byte:02x}");
+    }
+    digest
+}

@@ -1,0 +1,123 @@
+//! Builds the image of an operator without Docker, without root and without a network.
+//!
+//! An image is a few documents and archives that name each other by their digests
+//! (<https://github.com/opencontainers/image-spec>). That of an operator has one file: a static binary, which
+//! needs no base image. The same sources always are the same image, in whatever directory they are.
+
+mod blob;
+mod compile;
+mod document;
+mod layer;
+mod layout;
+mod platform;
+mod reference;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::project::Project;
+use blob::Blob;
+use document::PlatformImage;
+use layer::{ImageFile, Layer};
+use source::Source;
+
+pub use layout::check_directory;
+pub use platform::Platform;
+pub use reference::Reference;
+
+/// Where programs look for the certificates of authorities (<https://pkg.go.dev/crypto/x509#SystemCertPool>).
+const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// What to build.
+#[derive(Debug)]
+pub struct ImageRequest {
+    /// The name of the image.
+    pub reference: Reference,
+    /// The platforms that it runs on.
+    pub platforms: Vec<Platform>,
+    /// A file with the certificates of the authorities that the operator trusts besides that of its cluster.
+    pub certificates: Option<PathBuf>,
+}
+
+/// An image that was built.
+#[derive(Debug)]
+pub struct Image {
+    reference: Reference,
+    /// One for each platform.
+    images: Vec<PlatformImage>,
+    /// What the name stands for: the manifest or, of several platforms, their index.
+    root: Blob,
+}
+
+impl Image {
+    /// Builds the image of the operator in a directory. `begin` is told each platform before its build.
+    ///
+    /// # Errors
+    /// If the operator cannot be built, or if a file cannot be read.
+    pub fn build(
+        root: &Path,
+        project: &Project,
+        request: &ImageRequest,
+        begin: impl Fn(Platform),
+    ) -> Result<Self> {
+        let source = Source::of(root, project)?;
+        let certificates = match &request.certificates {
+            Some(path) => {
+                let bytes = fs::read(path);
+                Some(bytes.with_context(|| format!("cannot read {}", path.display()))?)
+            }
+            None => None,
+        };
+        let mut images = Vec::new();
+        for platform in &request.platforms {
+            begin(*platform);
+            let binary = compile::build(root, *platform)?;
+            let mut files = vec![ImageFile { path: compile::BINARY, mode: 0o555, bytes: &binary }];
+            files.extend(certificates.as_deref().map(|bytes| ImageFile {
+                path: CERTIFICATES,
+                mode: 0o444,
+                bytes,
+            }));
+            let layers: Result<_, _> =
+                files.iter().map(|file| Layer::of(file, source.time)).collect();
+            images.push(PlatformImage::new(*platform, layers?, &source));
+        }
+        let manifest = match images.as_slice() {
+            [image] => image.manifest.clone(),
+            images => document::index(images, source.annotations()),
+        };
+        Ok(Self { reference: request.reference.clone(), images, root: manifest })
+    }
+
+    /// The name of the image with its digest.
+    pub fn pinned(&self) -> String {
+        self.reference.pinned(&self.root.digest)
+    }
+
+    /// What has to be downloaded to run the image on one platform, in bytes.
+    pub fn size(&self) -> usize {
+        let sizes = self.images.iter().map(|image| image.blobs().map(|it| it.bytes.len()).sum());
+        sizes.max().unwrap_or_default()
+    }
+
+    /// Writes the image to a directory in the layout of the specification.
+    ///
+    /// # Errors
+    /// If there is something else, or if the directory cannot be written.
+    pub fn write_directory(&self, path: &Path) -> Result<()> {
+        let blobs = self.images.iter().flat_map(PlatformImage::blobs);
+        layout::write_directory(path, blobs, &self.root, &self.reference)
+    }
+
+    /// Writes the image for the first platform to a file for `docker load`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_archive(&self, path: &Path) -> Result<()> {
+        let image = self.images.first().context("an image without a platform")?;
+        layout::write_archive(path, image, &self.reference)
+    }
+}

@@ -1,0 +1,3 @@
+//! From a project to what is shipped.
+
+pub mod image;
