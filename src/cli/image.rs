@@ -18,11 +18,11 @@ pub(super) enum ImageCommand {
 
 /// Build the operator and write its image
 ///
-/// The image has one file, a static binary, and runs as user 65532. The same sources are the same image,
-/// with the same digest. The name with the digest is printed on stdout.
+/// The image has one file, a static binary, and runs as user 65532. The same sources are the same image, with
+/// the same digest. Its name with the digest is printed on stdout.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  opctl image build --tag registry.example.com/memcached-operator:v1\n  \
+    after_help = "Examples:\n  opctl image build --tag registry.example.com/memcached-operator:v1 --push\n  \
                         opctl image build --tarball image.tar && docker load --input image.tar"
 )]
 pub(super) struct BuildArgs {
@@ -32,6 +32,10 @@ pub(super) struct BuildArgs {
     /// Platforms that the image runs on, separated by commas [default: that of this machine]
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',')]
     platform: Vec<Platform>,
+    /// Push the image to the registry in its name, with the credentials that `docker login` or `podman login`
+    /// has stored
+    #[arg(long)]
+    push: bool,
     /// Directory for the image, in the layout of the OCI
     #[arg(short, long, value_name = "DIRECTORY", default_value = "target/image")]
     output: PathBuf,
@@ -81,6 +85,10 @@ impl BuildArgs {
         if let Some(path) = self.tarball {
             image.write_archive(&path)?;
             ui.status("write", path.display().to_string());
+        }
+        if self.push {
+            let sent = image.push()? as f64 / 1e6;
+            ui.status("push", format!("{} ({sent:.1} MB sent)", request.reference));
         }
         ui.data(image.pinned())
     }

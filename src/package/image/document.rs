@@ -40,10 +40,14 @@ impl PlatformImage {
         Self { platform, config, layers, manifest: Blob::json(blob::MANIFEST, &manifest) }
     }
 
-    /// All contents, each after those that it refers to.
+    /// What the manifest names.
+    pub fn contents(&self) -> impl Iterator<Item = &Blob> {
+        self.layers.iter().map(|layer| &layer.blob).chain([&self.config])
+    }
+
+    /// The contents and the manifest.
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
-        let layers = self.layers.iter().map(|layer| &layer.blob);
-        layers.chain([&self.config, &self.manifest])
+        self.contents().chain([&self.manifest])
     }
 
     fn descriptor(&self) -> Value {

@@ -10,6 +10,7 @@ mod document;
 mod layer;
 mod layout;
 mod platform;
+mod push;
 mod reference;
 mod source;
 
@@ -101,6 +102,20 @@ impl Image {
     pub fn size(&self) -> usize {
         let sizes = self.images.iter().map(|image| image.blobs().map(|it| it.bytes.len()).sum());
         sizes.max().unwrap_or_default()
+    }
+
+    /// Pushes the image to the registry that its name says. Returns how many bytes of contents were sent: those
+    /// that the registry did not have.
+    ///
+    /// # Errors
+    /// A [`UserError`](crate::error::UserError) that says what the registry has refused.
+    pub fn push(&self) -> Result<usize> {
+        let contents: Vec<&Blob> = self.images.iter().flat_map(PlatformImage::contents).collect();
+        let manifests: Vec<&Blob> = match self.images.as_slice() {
+            [_] => Vec::new(),
+            images => images.iter().map(|image| &image.manifest).collect(),
+        };
+        push::push(&self.reference.to_string(), &contents, &manifests, &self.root)
     }
 
     /// Writes the image to a directory in the layout of the specification.

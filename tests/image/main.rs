@@ -1,0 +1,115 @@
+//! `opctl image build`, judged by crane (go-containerregistry), which is also the registry. Its project is
+//! built by a program in place of cargo.
+
+// Clippy sees tests only in the functions that are marked as such, not in their helpers.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod registry;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use registry::{Crane, Refusal};
+
+/// A project that is built in no time.
+struct Project(tempfile::TempDir);
+
+impl Project {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let project = Self(home);
+        std::fs::create_dir(project.path().join("op")).unwrap();
+        let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
+        let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/project.sh");
+        let mut setup = Command::new("sh");
+        let status = setup.arg(script).current_dir(project.path().join("op")).env("PATH", path);
+        assert!(status.status().unwrap().success());
+        project
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Builds and pushes.
+    fn push(&self, arguments: &[&str]) -> Output {
+        let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
+        opctl.args(["--quiet", "image", "build", "--push"]).args(arguments);
+        opctl.current_dir(self.path().join("op"));
+        opctl.env("CARGO", self.path().join("cargo")).env("RUSTC", self.path().join("rustc"));
+        // The user's own credentials are nobody's business.
+        opctl.env("DOCKER_CONFIG", self.path()).env("REGISTRY_AUTH_FILE", self.path().join("auth"));
+        opctl.env("SOURCE_DATE_EPOCH", "0").output().unwrap()
+    }
+
+    fn pushed(&self, arguments: &[&str]) -> String {
+        let output = self.push(arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// What is said of a push that fails.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.push(arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn an_image_is_pushed_and_found_valid_and_not_sent_twice() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let name = crane.name("memcached/operator:v1");
+    let pinned = project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+    crane.run(&["validate", "--remote", &name]);
+    let digest = crane.run(&["digest", &name]);
+    assert_eq!(pinned, format!("{}@{digest}", crane.name("memcached/operator")));
+    let config = crane.run(&["config", &name]);
+    assert!(config.contains(r#""Entrypoint":["/manager"],"#) && config.contains("65532:65532"));
+
+    let uploads = crane.uploads();
+    assert_eq!(uploads, 2, "the layer and the configuration");
+    assert_eq!(project.pushed(&["--platform", "linux/amd64", "--tag", &name]), pinned);
+    assert_eq!(crane.uploads(), uploads);
+}
+
+#[test]
+fn an_image_for_two_platforms_has_one_name() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let name = crane.name("op:v1");
+    let pinned = project.pushed(&["--platform", "linux/amd64,linux/arm64", "--tag", &name]);
+    crane.run(&["validate", "--remote", &name]);
+    assert!(pinned.ends_with(&crane.run(&["digest", &name])), "{pinned}");
+    for platform in ["linux/amd64", "linux/arm64"] {
+        let config = crane.run(&["config", "--platform", platform, &name]);
+        let architecture = platform.trim_start_matches("linux/");
+        assert!(config.contains(&format!(r#""architecture":"{architecture}""#)), "{config}");
+    }
+}
+
+#[test]
+fn a_registry_that_refuses_is_understood() {
+    let project = Project::new();
+    let says = |refusal: Refusal, words: &[&str]| {
+        let name = format!("{}/op:v1", refusal.serve());
+        let error = project.refused(&["--platform", "linux/amd64", "--tag", &name]);
+        for word in words {
+            assert!(error.contains(word), "{word} is not in {error}");
+        }
+    };
+    says(Refusal::Unauthorized, &["it refuses the credentials", "docker login 127.0.0.1:"]);
+    says(Refusal::TooManyRequests, &["429", "run the command again"]);
+    says(Refusal::Hangup, &["cannot push to 127.0.0.1:", "run the command again"]);
+
+    // Nobody is there.
+    let error = project.refused(&["--platform", "linux/amd64", "--tag", "127.0.0.1:1/op:v1"]);
+    assert!(error.contains("Connection refused"), "{error}");
+    std::fs::write(project.path().join("config.json"), r#"{"auths":{"127.0.0.1:1":{"auth":"?"}}}"#)
+        .unwrap();
+    let error = project.refused(&["--platform", "linux/amd64", "--tag", "127.0.0.1:1/op:v1"]);
+    assert!(
+        error.contains("cannot push to 127.0.0.1:1: ") && error.contains("docker login"),
+        "{error}"
+    );
+}

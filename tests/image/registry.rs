@@ -1,0 +1,115 @@
+//! Registries: a real one, and some that refuse.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+/// crane, with the registry that it serves in memory.
+pub struct Crane {
+    server: Child,
+    port: u16,
+    /// What the registry has been asked for.
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Crane {
+    /// Serves a registry on loopback.
+    pub fn serve() -> Self {
+        let mut server = Command::new(binary());
+        server.args(["registry", "serve", "--address", "127.0.0.1:0"]);
+        let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let port = first.rsplit(' ').next().unwrap().parse().unwrap();
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines_of = Arc::clone(&log);
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                lines_of.lock().unwrap().push(line);
+            }
+        });
+        Self { server, port, log }
+    }
+
+    /// The name of an image in the registry.
+    pub fn name(&self, image: &str) -> String {
+        format!("127.0.0.1:{}/{image}", self.port)
+    }
+
+    /// How many blobs were sent to the registry.
+    pub fn uploads(&self) -> usize {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|line| line.contains(" PUT ") && line.contains("/blobs/")).count()
+    }
+
+    /// What crane prints.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = Command::new(binary()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Crane {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Compiles crane, with the Go that the control plane is built with.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<std::path::PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crane");
+        let mut go = Command::new("go");
+        go.args(["build", "-buildvcs=false", "-mod=readonly", "-o"]).arg(&binary);
+        go.arg("github.com/google/go-containerregistry/cmd/crane");
+        go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image"));
+        let output = go.output().expect("Go, with which the control plane is built, too");
+        assert!(output.status.success(), "{output:?}");
+        binary
+    })
+}
+
+/// How a registry refuses everything.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    Unauthorized,
+    TooManyRequests,
+    /// It ends the connection instead of an answer.
+    Hangup,
+}
+
+impl Refusal {
+    /// Serves it on loopback until the tests end. Returns the address.
+    pub fn serve(self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                self.answer(connection.unwrap());
+            }
+        });
+        address
+    }
+
+    fn answer(self, mut connection: TcpStream) {
+        let is_ping = {
+            let mut request = [0; 4096];
+            let length = connection.read(&mut request).unwrap_or(0);
+            request[..length].starts_with(b"GET /v2/ ")
+        };
+        let status = match self {
+            Self::Hangup => return,
+            Self::TooManyRequests if is_ping => "200 OK\r\n",
+            Self::TooManyRequests => "429 Too Many Requests\r\n",
+            Self::Unauthorized => "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"r\"\r\n",
+        };
+        let answer = format!("HTTP/1.1 {status}Content-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = connection.write_all(answer.as_bytes());
+    }
+}
