@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::Format;
 use crate::cluster::{
-    Cluster, ClusterState, ComponentLog, CurrentContext, DEFAULT_NAME, DEFAULT_NODES, Interrupted,
-    RunRequest, Signals,
+    Cluster, ClusterRecord, ClusterState, ComponentLog, CurrentContext, DEFAULT_NAME,
+    DEFAULT_NODES, Interrupted, Lifetime, PodBehavior, RunRequest, Signals, StartRequest,
+    StopOutcome,
 };
 use crate::ui::Ui;
 
@@ -25,12 +26,16 @@ use crate::ui::Ui;
         The cluster runs as you, and Kubernetes deletes the directory of a released hostPath volume \
         with the reclaim policy Delete. The cluster rejects such a volume.\n\n\
         opctl looks for the programs in the directory OPCTL_CLUSTER_ASSETS, in its cache and on \
-        PATH. It builds missing ones with Go, once, in about 6 minutes; without Go, kwokctl \
-        downloads them and verifies no checksums.",
+        PATH. It builds missing ones with Go, once, in about 6 minutes.\n\n\
+        A cluster keeps its data until it is deleted: `start` continues where `stop`, a killed \
+        process or the end of the machine interrupted it.",
     after_help = "Examples:\n  \
         opctl cluster run -- kubectl get nodes\n  \
         opctl cluster start\n  \
-        opctl cluster stop"
+        opctl cluster start --pods crash\n  \
+        opctl cluster stop\n  \
+        opctl cluster list\n  \
+        opctl cluster delete"
 )]
 pub(super) struct ClusterArgs {
     #[command(subcommand)]
@@ -40,20 +45,47 @@ pub(super) struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     /// Start the cluster if it is not running, and print the path of its kubeconfig
-    #[command(after_help = "Examples:\n  \
+    #[command(
+        long_about = "Start the cluster if it is not running, and print the path of its kubeconfig.\n\n\
+            A stopped cluster is started with its data. If a process of a running cluster ended, it \
+            is started again; nothing that was acknowledged is lost.\n\n\
+            --pods makes pods behave as they do on a real node, also on a running cluster. The label \
+            opctl/pods does so for a single pod: `kubectl label pod NAME opctl/pods=crash`.",
+        after_help = "Examples:\n  \
         opctl cluster start\n  \
-        export KUBECONFIG=$(opctl cluster start --name second --nodes 3)")]
+        opctl cluster start --pods flaky\n  \
+        export KUBECONFIG=$(opctl cluster start --name second --nodes 3)"
+    )]
     Start {
         #[command(flatten)]
         name: Name,
         #[command(flatten)]
-        nodes: Nodes,
+        start: StartArgs,
     },
-    /// Stop the cluster and delete its data
-    #[command(after_help = "Examples:\n  opctl cluster stop\n  opctl cluster stop --name second")]
+    /// Stop the cluster and keep its data
+    #[command(
+        long_about = "Stop the cluster and keep its data.\n\n\
+            A temporary cluster, which `opctl cluster run` has created, is deleted.",
+        after_help = "Examples:\n  opctl cluster stop\n  opctl cluster stop --name second"
+    )]
     Stop {
         #[command(flatten)]
         name: Name,
+    },
+    /// Stop the cluster and delete its data
+    #[command(
+        after_help = "Examples:\n  opctl cluster delete\n  opctl cluster delete --name second"
+    )]
+    Delete {
+        #[command(flatten)]
+        name: Name,
+    },
+    /// List the clusters with their states
+    #[command(after_help = "Examples:\n  opctl cluster list\n  opctl cluster list -o json")]
+    List {
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t = Format::Text)]
+        output: Format,
     },
     /// Print the status of the cluster; the exit code is 1 if it is not running
     #[command(after_help = "Examples:\n  opctl cluster status\n  opctl cluster status -o json")]
@@ -69,9 +101,9 @@ enum ClusterCommand {
         long_about = "Run a command on the cluster, and start the cluster if it is not running.\n\n\
             KUBECONFIG, OPCTL_CLUSTER (the name), OPCTL_NAMESPACE (`default`) and OPCTL_AUDIT_LOG \
             (the API server's audit log) are set for the command. opctl exits with the exit code of \
-            the command, or with 128 + n if signal n killed it. A cluster that was started for a \
-            command is stopped when the last command on it ends; if that fails, opctl prints a \
-            warning.",
+            the command, or with 128 + n if signal n killed it. A cluster that was created for a \
+            command is temporary: it is deleted when the last command on it ends. One that was \
+            stopped before is stopped again, and keeps its data.",
         after_help = "Examples:\n  \
             opctl cluster run -- kubectl get nodes\n  \
             opctl cluster run --name test -- cargo test\n  \
@@ -82,7 +114,7 @@ enum ClusterCommand {
         #[command(flatten)]
         name: Name,
         #[command(flatten)]
-        nodes: Nodes,
+        start: StartArgs,
         /// Fail if the cluster is not running
         #[arg(long)]
         no_start: bool,
@@ -123,10 +155,19 @@ struct Name {
 }
 
 #[derive(Debug, Args)]
-struct Nodes {
+struct StartArgs {
     /// Number of nodes of a new cluster; each node can run 110 pods
     #[arg(long, default_value_t = DEFAULT_NODES, value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
+    /// How pods behave [default: as before, `ready` in a new cluster]
+    #[arg(long, value_enum, value_name = "BEHAVIOR")]
+    pods: Option<PodBehavior>,
+}
+
+impl StartArgs {
+    fn request(&self) -> StartRequest {
+        StartRequest { nodes: self.nodes, pods: self.pods }
+    }
 }
 
 /// Runs the command. An interruption is reported only by the exit code and a note.
@@ -142,9 +183,9 @@ pub(super) fn run(args: ClusterArgs, ui: Ui) -> Result<ExitCode> {
 
 fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
     match command {
-        ClusterCommand::Start { name, nodes } => {
+        ClusterCommand::Start { name, start } => {
             let cluster = Cluster::named(&name.name)?;
-            let record = cluster.start(ui, &Signals::catch()?, nodes.nodes)?;
+            let record = cluster.start(ui, &Signals::catch()?, &start.request())?;
             let kubeconfig = record.kubeconfig.display().to_string();
             ui.note(format!("To use it: export KUBECONFIG={kubeconfig}"));
             ui.data(kubeconfig)?;
@@ -152,12 +193,30 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
         }
         ClusterCommand::Stop { name } => {
             let cluster = Cluster::named(&name.name)?;
-            let state = if cluster.stop(ui)? { "" } else { ", which was not running" };
-            ui.status("Stopped", format!("cluster `{}`{state}", cluster.name()));
+            let name = cluster.name();
+            match cluster.stop(ui)? {
+                StopOutcome::Stopped => {
+                    ui.status("Stopped", format!("cluster `{name}`"));
+                    ui.note(format!(
+                        "It keeps its data, until `opctl cluster delete --name {name}`"
+                    ));
+                }
+                StopOutcome::Deleted => ui.status("Deleted", format!("temporary cluster `{name}`")),
+                StopOutcome::NotRunning => {
+                    ui.status("Stopped", format!("cluster `{name}`, which was not running"));
+                }
+            }
             Ok(ExitCode::SUCCESS)
         }
+        ClusterCommand::Delete { name } => {
+            let cluster = Cluster::named(&name.name)?;
+            let state = if cluster.delete(ui)? { "" } else { ", which did not exist" };
+            ui.status("Deleted", format!("cluster `{}`{state}", cluster.name()));
+            Ok(ExitCode::SUCCESS)
+        }
+        ClusterCommand::List { output } => list(output, ui),
         ClusterCommand::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
-        ClusterCommand::Run { name, nodes, no_start, prefer_current_context, command } => {
+        ClusterCommand::Run { name, start, no_start, prefer_current_context, command } => {
             if prefer_current_context {
                 if let Some(context) = CurrentContext::read()? {
                     ui.note(format!("cluster: {} (context {})", context.server, context.name));
@@ -169,7 +228,8 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
                     "cluster: local cluster `{name}` (kubeconfig has no current context)"
                 ));
             }
-            let request = RunRequest { command, start: !no_start, nodes: nodes.nodes };
+            let start = (!no_start).then(|| start.request());
+            let request = RunRequest { command, start };
             let code = Cluster::named(&name.name)?.run(ui, &Signals::catch()?, &request)?;
             Ok(ExitCode::from(code))
         }
@@ -194,20 +254,20 @@ fn list_logs(cluster: &Cluster, ui: Ui) -> Result<()> {
 }
 
 fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
-    let state = cluster.state();
+    let state = cluster.state()?;
+    let is_running = matches!(state, ClusterState::Running(_));
     // Checked last, because it only explains why the cluster is not running.
-    let changing = !matches!(state, ClusterState::Running(_)) && cluster.is_changing()?;
-    let reason = match &state {
-        ClusterState::Running(_) => None,
-        _ if changing => Some("another opctl command is starting or stopping it".to_owned()),
-        ClusterState::Broken(reason) => Some(reason.clone()),
-        ClusterState::Stopped => Some("not started".to_owned()),
+    let changing = !is_running && cluster.is_changing()?;
+    let reason = if changing {
+        Some("another opctl command is starting or stopping it".to_owned())
+    } else {
+        reason(&state)
     };
     match output {
         Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?))?,
         Format::Text => ui.data(as_text(cluster, &state, reason.as_deref()))?,
     }
-    if reason.is_none() {
+    if is_running {
         return Ok(ExitCode::SUCCESS);
     }
     if !changing {
@@ -216,32 +276,100 @@ fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
+fn list(output: Format, ui: Ui) -> Result<ExitCode> {
+    let mut clusters = Vec::new();
+    for cluster in Cluster::all()? {
+        let state = cluster.state()?;
+        if !matches!(state, ClusterState::Missing) {
+            clusters.push((cluster, state));
+        }
+    }
+    if output == Format::Json {
+        let json = |(cluster, state): &(Cluster, ClusterState)| {
+            as_json(cluster, state, reason(state).as_deref())
+        };
+        let json: Vec<Value> = clusters.iter().map(json).collect::<Result<_>>()?;
+        ui.data(format!("{:#}", Value::Array(json)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = clusters.iter().map(|(cluster, _)| cluster.name().len()).max().unwrap_or_default();
+    for (cluster, state) in &clusters {
+        let (name, text) = (cluster.name(), state_name(state));
+        let rest = match (record(state), reason(state)) {
+            (Some(record), None) => record.server.clone(),
+            (_, reason) => reason.unwrap_or_default(),
+        };
+        ui.data(format!("{name:width$}  {text:<10}  {rest}"))?;
+    }
+    if clusters.is_empty() {
+        ui.note("There are no clusters");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The state in one word.
+fn state_name(state: &ClusterState) -> &'static str {
+    match state {
+        ClusterState::Missing => "missing",
+        ClusterState::Incomplete(_) => "incomplete",
+        ClusterState::Stopped(_) => "stopped",
+        ClusterState::Broken(..) => "broken",
+        ClusterState::Running(_) => "running",
+    }
+}
+
+/// Why a cluster is not running.
+fn reason(state: &ClusterState) -> Option<String> {
+    match state {
+        ClusterState::Running(_) => None,
+        ClusterState::Missing => Some("not started".to_owned()),
+        ClusterState::Stopped(_) => Some("stopped, with its data".to_owned()),
+        ClusterState::Incomplete(reason) | ClusterState::Broken(_, reason) => Some(reason.clone()),
+    }
+}
+
+fn record(state: &ClusterState) -> Option<&ClusterRecord> {
+    match state {
+        ClusterState::Missing | ClusterState::Incomplete(_) => None,
+        ClusterState::Stopped(record)
+        | ClusterState::Broken(record, _)
+        | ClusterState::Running(record) => Some(record),
+    }
+}
+
 fn as_json(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> Result<Value> {
-    let mut value = match state {
-        ClusterState::Running(record) => serde_json::to_value(record)?,
-        _ => json!({ "reason": reason }),
+    let mut value = match record(state) {
+        Some(record) => serde_json::to_value(record)?,
+        None => json!({}),
     };
     value["name"] = json!(cluster.name());
-    value["running"] = json!(reason.is_none());
+    value["state"] = json!(state_name(state));
+    value["running"] = json!(matches!(state, ClusterState::Running(_)));
+    if let Some(reason) = reason {
+        value["reason"] = json!(reason);
+    }
     Ok(value)
 }
 
 fn as_text(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> String {
+    let name = cluster.name();
     let ClusterState::Running(record) = state else {
         let reason = reason.unwrap_or_default();
-        return format!("name        {}\nrunning     no: {reason}", cluster.name());
+        return format!("name        {name}\nrunning     no: {reason}");
     };
     let versions = &record.versions;
-    let until = if record.stop_when_unused {
-        "the last `opctl cluster run` on it ends".to_owned()
-    } else {
-        format!("`opctl cluster stop --name {}`", cluster.name())
+    let until = match record.lifetime {
+        Lifetime::UntilStopped => format!("`opctl cluster stop --name {name}`"),
+        Lifetime::UntilUnused => "the last `opctl cluster run` on it ends".to_owned(),
+        Lifetime::Temporary => {
+            "the last `opctl cluster run` on it ends, which deletes it".to_owned()
+        }
     };
     format!(
-        "name        {}\nrunning     yes, until {until}\nserver      {}\nkubeconfig  {}\n\
+        "name        {name}\nrunning     yes, until {until}\nserver      {}\nkubeconfig  {}\n\
          audit log   {}\nversions    Kubernetes {}, etcd {}, kwok {}\n\
-         nodes       {}, simulated by kwok: pods become Running, but no container runs",
-        cluster.name(),
+         nodes       {}, simulated by kwok: pods become Running, but no container runs\n\
+         pods        {}",
         record.server,
         record.kubeconfig.display(),
         record.audit_log.display(),
@@ -249,5 +377,6 @@ fn as_text(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> Str
         versions.etcd,
         versions.kwok,
         record.nodes,
+        record.pods.name(),
     )
 }

@@ -33,21 +33,18 @@ pub enum Tool {
     Etcd,
     /// Simulates the nodes.
     Kwok,
-    /// Creates the cluster and starts its processes.
-    Kwokctl,
     /// The client of the probes and of the user.
     Kubectl,
 }
 
 impl Tool {
     /// All programs.
-    pub const ALL: [Tool; 7] = [
+    pub const ALL: [Tool; 6] = [
         Tool::ApiServer,
         Tool::ControllerManager,
         Tool::Scheduler,
         Tool::Etcd,
         Tool::Kwok,
-        Tool::Kwokctl,
         Tool::Kubectl,
     ];
 
@@ -59,7 +56,6 @@ impl Tool {
             Tool::Scheduler => "kube-scheduler",
             Tool::Etcd => "etcd",
             Tool::Kwok => "kwok",
-            Tool::Kwokctl => "kwokctl",
             Tool::Kubectl => "kubectl",
         }
     }
@@ -68,7 +64,7 @@ impl Tool {
     fn pinned(self) -> Version {
         let text = match self {
             Tool::Etcd => build::etcd_version(),
-            Tool::Kwok | Tool::Kwokctl => build::kwok_version(),
+            Tool::Kwok => build::kwok_version(),
             _ => build::kubernetes_version(),
         };
         parse(text).unwrap_or_else(|| panic!("go.mod pins the invalid version `{text}`"))
@@ -80,7 +76,7 @@ impl Tool {
             // The API server then hangs silently.
             Tool::Etcd => (!streams_lists(version)).then(|| "it has no streaming lists".to_owned()),
             // Before 1.0 a new minor version can change anything.
-            Tool::Kwok | Tool::Kwokctl => {
+            Tool::Kwok => {
                 let pinned = self.pinned();
                 let fits = minor(version) == minor(&pinned);
                 (!fits).then(|| format!("opctl works with {}.{}", pinned.major, pinned.minor))
@@ -107,7 +103,7 @@ struct Program {
     is_built: bool,
 }
 
-/// The programs that were found. kwokctl downloads those that are missing.
+/// The programs that were found.
 #[derive(Debug, Default)]
 pub struct Binaries {
     programs: BTreeMap<Tool, Program>,
@@ -137,6 +133,9 @@ impl Binaries {
         for tool in Tool::ALL {
             for directory in directories {
                 let path = directory.join(tool.file());
+                if path.is_file() && !is_executable(&path) {
+                    found.ignored.push(format!("`{}`, which is not executable", path.display()));
+                }
                 if is_executable(&path) && found.insert(tool, path, directory == built) {
                     break;
                 }
@@ -208,15 +207,19 @@ impl Binaries {
     }
 }
 
-/// Finds all programs. Missing ones are built with Go or, without Go, left to kwokctl.
+/// Finds all programs. Missing ones are built with Go.
 ///
 /// # Errors
-/// A [`UserError`] that lists the missing programs if there is neither Go nor kwokctl, or if a build fails.
+/// A [`UserError`] that lists the missing programs if there is no Go, or if a build fails.
 pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
     let assets = env::var_os(ASSETS).filter(|directory| !directory.is_empty()).map(PathBuf::from);
-    if let Some(directory) = assets.as_ref().filter(|directory| !directory.is_dir()) {
-        let message = format!("{ASSETS} is `{}`, which is not a directory", directory.display());
-        return Err(UserError::failure(message).into());
+    if let Some(directory) = &assets
+        && let Err(error) = directory.read_dir()
+    {
+        let directory = directory.display();
+        let message = format!("cannot read the directory `{directory}` of {ASSETS}: {error}");
+        let hint = format!("correct or unset {ASSETS}");
+        return Err(UserError::failure(message).with_hint(hint).into());
     }
     let assets = assets.map(|directory| directories::real(&directory)).transpose()?;
     let built = build::directory()?;
@@ -239,20 +242,13 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
             found.report(ui);
             Ok(found)
         }
-        Err(_) if found.get(Tool::Kwokctl).is_some() => {
-            found.report(ui);
-            let missing = names(&missing);
-            let how = "with kwokctl, which can take minutes and verifies no checksums";
-            ui.attention("Fetching", format!("{missing} {how}"));
-            Ok(found)
-        }
         Err(no_go) => Err(UserError::failure(format!(
             "missing programs of the control plane: {}; cannot build them: {no_go}",
             names(&missing)
         ))
         .with_hint(format!(
-            "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or install \
-             kwokctl (it downloads the others), or set {ASSETS} to a directory that contains them",
+            "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or set {ASSETS} to \
+             a directory that contains them",
             build::go_version()
         ))
         .into()),
@@ -327,7 +323,7 @@ mod tests {
         assert_eq!(found.get(Tool::Kwok), Some(path(0, "kwok").as_path()));
         assert_eq!(found.version(Tool::Kwok), Some(&Version::new(0, 8, 1)));
         assert_eq!(found.get(Tool::Kubectl), Some(path(1, "kubectl").as_path()));
-        assert_eq!(found.missing().len(), 5);
+        assert_eq!(found.missing().len(), 4);
     }
 
     #[test]
@@ -338,6 +334,9 @@ mod tests {
 
         let found = Binaries::search(&[directory.path().to_owned()], directory.path());
         assert_eq!(found.missing(), Tool::ALL);
+        let program = directory.path().join("kwok");
+        let ignored = format!("`{}`, which is not executable", program.display());
+        assert_eq!(found.ignored, [ignored]);
     }
 
     #[test]
@@ -345,18 +344,18 @@ mod tests {
         let others = &[
             ("etcd", "etcd Version: 3.4.23"),
             ("kwok", "kwok version v0.7.0"),
-            ("kwokctl", "no version"),
+            ("kube-scheduler", "no version"),
             ("kube-apiserver", "Kubernetes v1.29.4"),
         ][..];
         let (found, directories) = found(&[others, &[("etcd", "")]]);
 
         assert_eq!(found.get(Tool::Etcd), Some(directories[1].path().join("etcd").as_path()));
-        assert_eq!(found.missing().len(), 6);
+        assert_eq!(found.missing().len(), 5);
         let ignored = found.ignored.join("\n");
         for reason in ["etcd` 3.4.23: it has no", "kwok` 0.7.0: opctl works with 0.8"] {
             assert!(ignored.contains(reason), "{ignored}");
         }
-        for reason in ["kwokctl`, which reports no version", "1.29.4: opctl needs 1.30"] {
+        for reason in ["scheduler`, which reports no version", "1.29.4: opctl needs 1.30"] {
             assert!(ignored.contains(reason), "{ignored}");
         }
     }

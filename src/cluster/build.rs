@@ -89,14 +89,6 @@ pub fn directory() -> Result<PathBuf> {
     Ok(home()?.join("bin"))
 }
 
-/// The directory for the downloads of kwokctl, which outlives the clusters.
-///
-/// # Errors
-/// If there is no home directory.
-pub fn downloads() -> Result<PathBuf> {
-    Ok(home()?.join("downloads"))
-}
-
 /// The path of a Go that can build the module, or the reason why there is none.
 ///
 /// # Errors
@@ -202,13 +194,14 @@ fn go_arch() -> &'static str {
 /// Waits until no other opctl is building.
 fn lock(ui: Ui, signals: &Signals, path: &Path) -> Result<Lock> {
     let mut is_reported = false;
-    Lock::exclusive(path, || {
+    let lock = Lock::exclusive(path, || {
         if !is_reported {
             ui.status("Waiting", "for another opctl to build the control plane");
             is_reported = true;
         }
         signals.check()
-    })
+    })?;
+    lock.with_context(|| format!("`{}` was deleted", path.display()))
 }
 
 /// Removes what a killed opctl left behind: a running build, and incomplete programs. The caller holds the
@@ -245,7 +238,7 @@ fn write_module() -> Result<PathBuf> {
 fn package(tool: Tool) -> String {
     match tool {
         Tool::Etcd => "./etcd".to_owned(),
-        Tool::Kwok | Tool::Kwokctl => format!("{KWOK}/cmd/{}", tool.file()),
+        Tool::Kwok => format!("{KWOK}/cmd/{}", tool.file()),
         _ => format!("{KUBERNETES}/cmd/{}", tool.file()),
     }
 }

@@ -1,7 +1,7 @@
 //! Locks between processes. The system releases them when their holder ends, also if it is killed.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread::sleep;
 
@@ -22,18 +22,28 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Waits for the lock and calls `tick` meanwhile, which can end the wait with an error.
+    /// Waits for the lock and calls `tick` meanwhile, which can end the wait with an error. `None` if the
+    /// file was deleted by the process that held the lock.
     ///
     /// # Errors
     /// If the file cannot be opened, and the errors of `tick`.
-    pub fn exclusive(path: &Path, mut tick: impl FnMut() -> Result<()>) -> Result<Self> {
-        loop {
-            if let Some(lock) = Self::try_exclusive(path)? {
-                return Ok(lock);
+    pub fn exclusive(path: &Path, mut tick: impl FnMut() -> Result<()>) -> Result<Option<Self>> {
+        let file = match open(path) {
+            Ok(file) => file,
+            Err(_) if path.parent().is_some_and(|directory| !directory.exists()) => {
+                return Ok(None);
             }
+            Err(error) => return Err(error),
+        };
+        while !try_lock(&file, path)? {
             tick()?;
             sleep(POLL_INTERVAL);
         }
+        let lock = Self(file);
+        let locked = lock.0.metadata()?;
+        let is_current =
+            |current: Metadata| current.ino() == locked.ino() && current.dev() == locked.dev();
+        Ok(path.metadata().is_ok_and(is_current).then_some(lock))
     }
 
     /// Takes the lock, unless another process holds it exclusively or shared.
@@ -42,13 +52,7 @@ impl Lock {
     /// If the file cannot be opened or locked.
     pub fn try_exclusive(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("cannot lock `{}`", path.display()))
-            }
-        }
+        Ok(try_lock(&file, path)?.then(|| Self(file)))
     }
 
     /// Waits for a shared lock. If this process is killed, the programs that it started hold the lock until
@@ -65,7 +69,16 @@ impl Lock {
     }
 }
 
-/// Opens a lock file. Lock files are never removed, because another process could be about to lock them.
+fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock `{}`", path.display()))
+        }
+    }
+}
+
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
@@ -93,6 +106,22 @@ mod tests {
         assert!(Lock::try_exclusive(&path).unwrap().is_none());
         drop(shares);
         assert!(Lock::try_exclusive(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_lock_of_a_deleted_file_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let lock = Lock::try_exclusive(&path).unwrap();
+
+        let waiting = Lock::exclusive(&path, || {
+            // What the holder of the lock does.
+            lock.as_ref().unwrap().0.unlock().unwrap();
+            Ok(std::fs::remove_file(&path)?)
+        });
+        assert!(waiting.unwrap().is_none());
+        assert!(Lock::exclusive(&path, || Ok(())).unwrap().is_some());
+        assert!(Lock::exclusive(&directory.path().join("none/lock"), || Ok(())).unwrap().is_none());
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl ComponentLog {
             ComponentLog::Etcd => "etcd",
             ComponentLog::Kcm => "kube-controller-manager",
             ComponentLog::Scheduler => "kube-scheduler",
-            ComponentLog::Kwok => "kwok-controller",
+            ComponentLog::Kwok => "kwok",
             ComponentLog::Audit => "audit",
         }
     }

@@ -3,17 +3,19 @@
 //! etcd, kube-apiserver, kube-controller-manager and kube-scheduler run as plain processes that listen on
 //! loopback only; kwok simulates the nodes, so that pods become Running, but no container runs, and the
 //! volumes, in which nothing is stored. The components run as the user: what they could do to the files of
-//! the user is prevented by [`objects`], and what others could do through them by [`config`]. kwokctl
-//! creates the cluster and starts the processes. The probes of [`ready`] check that they work, and
-//! [`process`] finds the processes of a cluster, so that nothing depends on the orderly end of a process.
+//! the user is prevented by [`objects`], and what others could do through them by [`components`]. The probes
+//! of [`ready`] check that they work, and [`process`] finds the processes of a cluster, so that nothing
+//! depends on the orderly end of a process.
 //!
-//! Each cluster has a directory in the state directory. A command that starts or stops the cluster holds
+//! Each cluster has a directory in the state directory, with all data. It exists until the cluster is
+//! deleted: whatever ends a process, a start begins where it ended. A command that changes the cluster holds
 //! the lock of the file `lock`, and a command that runs on it a shared lock of the file `users`. The system
 //! releases both when a process ends.
 
 mod binaries;
 mod build;
-mod config;
+mod certificates;
+mod components;
 mod directories;
 mod exec;
 mod kubeconfig;
@@ -26,10 +28,13 @@ mod ready;
 mod record;
 mod run;
 mod signals;
+mod stages;
 mod start;
+mod stop;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -38,12 +43,18 @@ use anyhow::{Context, Result};
 
 pub use kubeconfig::CurrentContext;
 pub use logs::ComponentLog;
-pub use record::{ClusterRecord, ClusterState, Versions};
+pub use record::{ClusterRecord, ClusterState, Lifetime, Versions};
 pub use run::RunRequest;
 pub use signals::{Interrupted, Signals};
+pub use stages::PodBehavior;
+pub use start::StartRequest;
+pub use stop::StopOutcome;
 
 use crate::error::UserError;
 use crate::ui::Ui;
+use binaries::Tool;
+use certificates::Certificates;
+use components::COMPONENTS;
 use lock::Lock;
 use process::Process;
 
@@ -53,12 +64,8 @@ pub const DEFAULT_NAME: &str = "opctl";
 /// The default number of nodes. Each runs up to 110 pods, so that there is room for more than 2,000.
 pub const DEFAULT_NODES: u16 = 20;
 
-/// The maximum length of a name, because kwokctl adds a prefix.
+/// The maximum length of a name, which is part of names in kubeconfigs.
 const MAX_NAME: usize = 50;
-
-/// The processes of a running cluster, by the names of their programs and log files.
-const COMPONENTS: [&str; 5] =
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"];
 
 /// A cluster, which may be running or not.
 #[derive(Debug)]
@@ -90,61 +97,43 @@ impl Cluster {
         self.directory.join("kubeconfig")
     }
 
-    /// Starts the cluster if it is not running. It then runs until it is stopped, even if it was started for
-    /// a command.
-    ///
-    /// # Errors
-    /// A [`UserError`] with the last lines of a log if the cluster does not become ready; [`Interrupted`].
-    pub fn start(&self, ui: Ui, signals: &Signals, nodes: u16) -> Result<ClusterRecord> {
-        let _lock = self.lock(ui, || signals.check())?;
-        match self.state() {
-            ClusterState::Running(mut record) => {
-                if record.stop_when_unused {
-                    record.stop_when_unused = false;
-                    record.write(self)?;
-                }
-                ui.status("Running", format!("cluster `{}` already", self.name));
-                Ok(record)
-            }
-            _ => start::start(self, ui, signals, nodes, false),
-        }
-    }
-
-    /// Stops the cluster and deletes its data. Returns whether it was running.
-    ///
-    /// # Errors
-    /// If a process cannot be stopped or a file cannot be deleted.
-    pub fn stop(&self, ui: Ui) -> Result<bool> {
-        // The processes outlive the removal of the state directory.
-        if !self.exists() && self.components().is_empty() {
-            return Ok(false);
-        }
-        let _lock = self.lock(ui, || Ok(()))?;
-        if Lock::try_exclusive(&self.users_file())?.is_none() {
-            ui.attention("Stopping", format!("cluster `{}` under a running command", self.name));
-        }
-        self.remove()
-    }
-
     /// The hint for a cluster that is not running.
     pub fn start_hint(&self) -> String {
         format!("run `opctl cluster start --name {}`", self.name)
     }
 
-    /// Clears the cluster and returns whether it was running. The caller holds the lock.
-    fn remove(&self) -> Result<bool> {
-        let has_run = !self.components().is_empty() || ClusterRecord::read(self).is_some();
-        self.clear()?;
-        Ok(has_run)
+    /// The clusters of this user, by name.
+    ///
+    /// # Errors
+    /// If the state directory cannot be read.
+    pub fn all() -> Result<Vec<Self>> {
+        let clusters = directories::state()?.join("clusters");
+        let context = || format!("cannot read `{}`", clusters.display());
+        let entries = match fs::read_dir(&clusters) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).with_context(context),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let name = entry.with_context(context)?.file_name();
+            // Other files are not those of a cluster, such as the lock of the ports.
+            all.extend(name.to_str().and_then(|name| Self::named(name).ok()));
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
     }
 
-    /// Whether the cluster was ever started.
+    /// Whether the cluster has a directory.
     fn exists(&self) -> bool {
         self.directory.exists()
     }
 
     /// The current state of the cluster, from its processes and its API server.
-    pub fn state(&self) -> ClusterState {
+    ///
+    /// # Errors
+    /// A [`UserError`] if its record cannot be read.
+    pub fn state(&self) -> Result<ClusterState> {
         ClusterState::query(self)
     }
 
@@ -156,68 +145,52 @@ impl Cluster {
         Ok(self.exists() && Lock::try_exclusive(&self.lock_file())?.is_none())
     }
 
-    /// Waits for the lock for starting or stopping the cluster.
+    /// Waits for the lock for changing the cluster, whose directory is created.
     fn lock(&self, ui: Ui, tick: impl Fn() -> Result<()>) -> Result<Lock> {
-        directories::create_private(&self.directory)?;
         let mut is_reported = false;
-        Lock::exclusive(&self.lock_file(), || {
+        let mut tick = || {
             if !is_reported {
                 let message = format!("for another opctl to start or stop `{}`", self.name);
                 ui.status("Waiting", message);
                 is_reported = true;
             }
             tick()
-        })
-    }
-
-    /// Kills all processes and removes all files except for the lock files.
-    fn clear(&self) -> Result<()> {
-        self.kill()?;
-        for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path == self.lock_file() || path == self.users_file() {
-                continue;
+        };
+        loop {
+            directories::create_private(&self.directory)?;
+            // The other opctl may delete the directory.
+            if let Some(lock) = Lock::exclusive(&self.lock_file(), &mut tick)? {
+                return Ok(lock);
             }
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
-        Ok(())
     }
 
-    /// Kills the components, and every kwokctl, which could start more of them.
+    /// Kills the components.
     fn kill(&self) -> Result<()> {
-        process::kill(|process| self.is_kwokctl(process) || self.component(process).is_some())
+        process::kill(|process| self.component(process).is_some())
     }
 
     /// The components that are running.
-    fn components(&self) -> Vec<&'static str> {
+    fn components(&self) -> Vec<Tool> {
         process::all().iter().filter_map(|process| self.component(process)).collect()
     }
 
     /// The components that are not running.
-    fn absent(&self) -> Vec<&'static str> {
+    fn absent(&self) -> Vec<Tool> {
         let running = self.components();
         COMPONENTS.into_iter().filter(|component| !running.contains(component)).collect()
     }
 
     /// The component that a process is: it runs the program under its link in the cluster, with a path in
-    /// the cluster as an argument. With `--version`, which kwokctl calls first, it is not a component.
-    fn component(&self, process: &Process) -> Option<&'static str> {
-        let home = self.home();
+    /// the cluster as an argument.
+    fn component(&self, process: &Process) -> Option<Tool> {
         let is_in_cluster = |argument: &OsString| {
             let value = argument.to_str().and_then(|argument| argument.split_once('='));
-            value.is_some_and(|(_, value)| Path::new(value).starts_with(&home))
+            value.is_some_and(|(_, value)| Path::new(value).starts_with(&self.directory))
         };
-        let is_component = |component: &&str| process.runs(&self.bin().join(component));
+        let is_component = |component: &Tool| process.runs(&self.link(*component));
         let component = COMPONENTS.into_iter().find(is_component)?;
         process.arguments.iter().any(is_in_cluster).then_some(component)
-    }
-
-    fn is_kwokctl(&self, process: &Process) -> bool {
-        let config = self.kwokctl_config();
-        let has_config = |pair: &[OsString]| pair[0] == "--config" && pair[1] == *config;
-        process.runs(&self.kwokctl_link()) && process.arguments.windows(2).any(has_config)
     }
 
     /// A kubectl command that uses only this cluster.
@@ -238,27 +211,18 @@ impl Cluster {
         self.directory.join("users")
     }
 
-    fn kwokctl_config(&self) -> PathBuf {
-        self.directory.join("kwokctl.yaml")
-    }
-
-    /// The link by which kwokctl is started, and identified if it outlives opctl.
-    fn kwokctl_link(&self) -> PathBuf {
-        self.directory.join("kwokctl")
-    }
-
     fn audit_policy(&self) -> PathBuf {
         self.directory.join("audit-policy.yaml")
     }
 
-    /// A configuration file of kwok.
-    fn volume_stages(&self) -> PathBuf {
-        self.directory.join("volumes.yaml")
+    /// The configuration file of kwok.
+    fn stages(&self) -> PathBuf {
+        self.directory.join("kwok.yaml")
     }
 
-    /// The directory of kwokctl; one per cluster, so that clusters cannot affect each other.
-    fn workdir(&self) -> PathBuf {
-        self.directory.join("kwok")
+    /// The data of etcd.
+    fn data(&self) -> PathBuf {
+        self.directory.join("etcd")
     }
 
     /// The discovery cache of kubectl.
@@ -266,29 +230,30 @@ impl Cluster {
         self.directory.join("kubectl")
     }
 
-    /// The directory in which kwokctl keeps the cluster.
-    fn home(&self) -> PathBuf {
-        self.workdir().join("clusters").join(&self.name)
-    }
-
     /// The kubeconfig of the components.
     fn own_kubeconfig(&self) -> PathBuf {
-        self.home().join("kubeconfig.yaml")
+        self.directory.join("components.kubeconfig")
     }
 
-    /// Links to the programs, by which the processes of the cluster are identified.
     fn bin(&self) -> PathBuf {
-        self.home().join("bin")
+        self.directory.join("bin")
     }
 
-    /// The CA of the cluster, and the certificate and key of all components.
-    fn certificates(&self) -> (PathBuf, PathBuf, PathBuf) {
-        let pki = self.home().join("pki");
-        (pki.join("ca.crt"), pki.join("admin.crt"), pki.join("admin.key"))
+    /// The link by which a component is started and identified.
+    fn link(&self, component: Tool) -> PathBuf {
+        self.bin().join(component.file())
     }
 
-    fn log(&self, component: &str) -> PathBuf {
-        self.home().join("logs").join(format!("{component}.log"))
+    fn certificates(&self) -> Certificates {
+        Certificates::in_directory(&self.directory.join("pki"))
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.directory.join("logs")
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.logs().join(format!("{name}.log"))
     }
 }
 

@@ -1,74 +1,73 @@
 //! The objects of every new cluster: volumes that are simulated like the nodes, and the policy that keeps the
 //! controller manager away from the files of this machine.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 
-/// The provisioner of the default StorageClass: [`VOLUME_STAGES`].
+use super::build;
+
+/// The provisioner of the default StorageClass: kwok, with the stages of `stages/volume.yaml`.
 pub const PROVISIONER: &str = "kwok.x-k8s.io/volume";
 
-/// How kwok provisions the volume of a claim and deletes it after its claim. A volume has no directory,
-/// because no container runs. The controller manager binds it, but does not delete it, because it has an
-/// external provisioner.
-pub const VOLUME_STAGES: &str = r#"
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: claim-provision
-spec:
-  resourceRef: {apiGroup: v1, kind: PersistentVolumeClaim}
-  selector:
-    matchAnnotations:
-      volume.kubernetes.io/storage-provisioner: kwok.x-k8s.io/volume
-    matchExpressions:
-    - jq: {key: .metadata.deletionTimestamp, operator: DoesNotExist}
-    - jq: {key: .spec.volumeName, operator: DoesNotExist}
-  steps:
-  - apply:
-      template: |
-        apiVersion: v1
-        kind: PersistentVolume
-        metadata:
-          name: pvc-{{ .metadata.uid }}
-          annotations:
-            pv.kubernetes.io/provisioned-by: kwok.x-k8s.io/volume
-        spec:
-          accessModes:
-          {{ YAML .spec.accessModes 2 }}
-          capacity:
-            storage: {{ .spec.resources.requests.storage | Quote }}
-          persistentVolumeReclaimPolicy: Delete
-          storageClassName: {{ .spec.storageClassName | Quote }}
-          volumeMode: {{ .spec.volumeMode | Quote }}
-          claimRef:
-            apiVersion: v1
-            kind: PersistentVolumeClaim
-            name: {{ .metadata.name | Quote }}
-            namespace: {{ .metadata.namespace | Quote }}
-            uid: {{ .metadata.uid | Quote }}
-          csi:
-            driver: kwok.x-k8s.io
-            volumeHandle: pvc-{{ .metadata.uid }}
----
-apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: volume-delete
-spec:
-  resourceRef: {apiGroup: v1, kind: PersistentVolume}
-  selector:
-    matchAnnotations:
-      pv.kubernetes.io/provisioned-by: kwok.x-k8s.io/volume
-    matchExpressions:
-    - jq: {key: .metadata.deletionTimestamp, operator: DoesNotExist}
-    - jq: {key: .spec.persistentVolumeReclaimPolicy, operator: In, values: [Delete]}
-    - jq: {key: .status.phase, operator: In, values: [Released]}
-  steps:
-  - delete: true
-"#;
+/// The objects of a new cluster, which are created before the kubeconfig is handed out.
+pub fn initial(nodes: u16) -> Value {
+    // The policy comes first: it is in force a second later.
+    let objects = [policy(), binding(), storage_class()].into_iter();
+    list(objects.chain((0..nodes).map(node)))
+}
 
-/// The objects that are created before the kubeconfig is handed out.
-pub fn initial() -> Value {
-    json!({"apiVersion": "v1", "kind": "List", "items": [policy(), binding(), storage_class()]})
+/// The objects without which a cluster could harm the machine.
+pub fn policies() -> Value {
+    list([policy(), binding()])
+}
+
+fn list(items: impl IntoIterator<Item = Value>) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": Vec::from_iter(items)})
+}
+
+/// A node, which kwok makes ready. Its address is reserved for tests: nothing is routed.
+fn node(number: u16) -> Value {
+    let name = format!("node-{number:06}");
+    let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 1)) + u32::from(number));
+    let pods = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 240, 0, 0)) + (u32::from(number) << 8));
+    let version = format!("kwok-{}", build::kwok_version());
+    let resources = json!({"cpu": "32", "memory": "256Gi", "pods": "110"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node-role.kubernetes.io/agent": "",
+                "type": "kwok",
+            },
+        },
+        "spec": {"podCIDR": format!("{pods}/24"), "podCIDRs": [format!("{pods}/24")]},
+        "status": {
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+            ],
+            "allocatable": resources,
+            "capacity": resources,
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": version,
+                "kernelVersion": version,
+                "kubeProxyVersion": version,
+                "kubeletVersion": version,
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "",
+                "systemUUID": "",
+            },
+        },
+    })
 }
 
 /// Denies volumes with a directory that the controller manager would delete. It runs as the user, and
@@ -137,22 +136,4 @@ fn storage_class() -> Value {
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "Immediate",
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_stages_are_for_volumes_of_the_default_storage_class() {
-        let documents = VOLUME_STAGES.split("\n---\n");
-        let stages: Vec<Value> =
-            documents.map(|document| serde_yaml::from_str(document).unwrap()).collect();
-        let selectors = stages.iter().map(|stage| &stage["spec"]["selector"]["matchAnnotations"]);
-        for selector in selectors {
-            let provisioners: Vec<&Value> = selector.as_object().unwrap().values().collect();
-            assert_eq!(provisioners, [&storage_class()["provisioner"]]);
-        }
-        assert_eq!(stages.len(), 2);
-    }
 }

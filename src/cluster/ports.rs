@@ -5,17 +5,26 @@ use std::fs;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
+use super::binaries::Tool;
+use super::exec::POLL_INTERVAL;
 use crate::error::UserError;
 
 /// The range of the ports. It is below the NodePorts of a cluster that may also run on this machine, and
 /// below the usual ports of outgoing connections.
 const PORTS: RangeInclusive<u16> = 20_000..=29_999;
 
+/// The time that the ports of a killed process may stay open.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The port of each component.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ports {
     /// That of etcd for clients.
     pub etcd: u16,
@@ -32,8 +41,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Six free ports. kwokctl would always choose the same ones, and report a port that is taken only in a
-    /// log.
+    /// Six free ports.
     ///
     /// # Errors
     /// A [`UserError`] if there are fewer than six.
@@ -50,6 +58,33 @@ impl Ports {
             return Err(UserError::failure(message).into());
         };
         Ok(Self { etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok })
+    }
+
+    /// The port on which a component serves others.
+    pub fn of(&self, component: Tool) -> u16 {
+        match component {
+            Tool::Etcd => self.etcd,
+            Tool::ApiServer => self.apiserver,
+            Tool::ControllerManager => self.controller_manager,
+            Tool::Scheduler => self.scheduler,
+            _ => self.kwok,
+        }
+    }
+
+    /// Whether no program listens on the ports of these components. Processes that were just killed have a
+    /// moment to close theirs.
+    pub fn are_free(&self, components: &[Tool]) -> bool {
+        let peer = components.contains(&Tool::Etcd).then_some(self.etcd_peer);
+        let mut ports: Vec<u16> = components.iter().map(|component| self.of(*component)).collect();
+        ports.extend(peer);
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        loop {
+            ports.retain(|port| listen(*port).is_none());
+            if ports.is_empty() || Instant::now() > deadline {
+                return ports.is_empty();
+            }
+            sleep(POLL_INTERVAL);
+        }
     }
 }
 
@@ -71,11 +106,16 @@ fn outgoing_ports() -> Option<RangeInclusive<u16>> {
     Some(ends.next()?.ok()?..=ends.next()?.ok()?)
 }
 
+/// Whether a program of this machine listens on a port.
+pub fn is_served(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
 /// Listens on a port if it is free. On macOS it is possible to listen on a port on which another process
 /// listens for all addresses, but then a connection succeeds.
 fn listen(port: u16) -> Option<TcpListener> {
     let address = (Ipv4Addr::LOCALHOST, port);
-    TcpStream::connect(address).is_err().then(|| TcpListener::bind(address).ok())?
+    if is_served(port) { None } else { TcpListener::bind(address).ok() }
 }
 
 #[cfg(test)]
@@ -96,6 +136,21 @@ mod tests {
         assert!(all.iter().all(|port| PORTS.contains(port)));
         all.dedup();
         assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn a_port_is_free_again_shortly_after_it_was_used() {
+        let ports = Ports::free().unwrap();
+        assert!(ports.are_free(&[Tool::Etcd, Tool::Kwok]));
+        let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.etcd_peer)).unwrap();
+        assert!(!ports.are_free(&[Tool::Etcd]));
+        assert!(ports.are_free(&[Tool::Kwok]));
+        let closing = std::thread::spawn(move || {
+            sleep(Duration::from_millis(200));
+            drop(peer);
+        });
+        assert!(ports.are_free(&[Tool::Etcd]));
+        closing.join().unwrap();
     }
 
     #[test]

@@ -1,25 +1,28 @@
-//! The probes of a start. kwokctl reports only that processes exist, and exits with 0 even if they do not.
+//! The probes of a start: that a process runs does not mean that it works.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
 
+use super::binaries::Tool;
+use super::components::{self, COMPONENTS, CRITICAL_COMPONENTS};
 use super::exec::{self, POLL_INTERVAL, tail};
+use super::ports::{Ports, is_served};
 use super::signals::Signals;
-use super::{COMPONENTS, Cluster, duration, objects};
+use super::{Cluster, duration, objects};
 use crate::error::UserError;
 
 /// The maximum duration of a start, which usually takes three seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The maximum duration of a start for which kwokctl downloads programs.
-const START_TIMEOUT_WITH_DOWNLOADS: Duration = Duration::from_secs(1200);
+/// The time that an API server has to respond before all processes are restarted: it may hang, or try to
+/// connect to etcd in long intervals.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The interval between two checks of the processes.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,78 +31,98 @@ const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// start.
 const MAX_RESTARTS: u8 = 3;
 
-/// The components on which all others depend.
-const CRITICAL_COMPONENTS: [&str; 2] = ["etcd", "kube-apiserver"];
-
-/// Monitors a start: its deadline, its processes and signals of the user.
+/// Starts components, and monitors a start: its deadline, its processes and signals of the user.
 pub struct StartupMonitor<'a> {
     cluster: &'a Cluster,
     signals: &'a Signals,
+    ports: Ports,
+    kubectl: PathBuf,
     start: Instant,
-    limit: Duration,
     last_check: Cell<Instant>,
-    running: RefCell<Vec<&'static str>>,
+    /// The components that are expected to run.
+    started: RefCell<Vec<Tool>>,
     restarts: Cell<u8>,
 }
 
 impl<'a> StartupMonitor<'a> {
     /// A monitor of a start that begins now.
-    pub fn new(cluster: &'a Cluster, signals: &'a Signals, downloads: bool) -> Self {
+    pub fn new(cluster: &'a Cluster, signals: &'a Signals, ports: Ports, kubectl: PathBuf) -> Self {
         let now = Instant::now();
-        let limit = if downloads { START_TIMEOUT_WITH_DOWNLOADS } else { START_TIMEOUT };
         Self {
             cluster,
             signals,
+            ports,
+            kubectl,
             start: now,
-            limit,
             last_check: Cell::new(now),
-            running: RefCell::default(),
+            started: RefCell::default(),
             restarts: Cell::new(0),
         }
     }
 
-    /// Runs a program and fails as soon as etcd or the API server ends.
-    pub fn run(&self, command: Command, component: &str) -> Result<exec::Outcome> {
-        exec::run(command, || self.tick("kwokctl", component))
+    /// Starts all components, and waits until the API server takes requests. It does so before it is ready.
+    pub fn launch(&self) -> Result<()> {
+        self.start(&CRITICAL_COMPONENTS)?;
+        // The others would wait for a second after a request that fails.
+        self.until("the API server", Tool::ApiServer, || Ok(self.raw("/version")?.is_some()))?;
+        let is_other = |component: &Tool| !CRITICAL_COMPONENTS.contains(component);
+        self.start(&COMPONENTS.into_iter().filter(is_other).collect::<Vec<_>>())
     }
 
-    /// Waits until the API server serves requests.
-    pub fn served(&self, kubectl: &Path) -> Result<()> {
-        self.until("the API server", "kube-apiserver", || {
-            Ok(self.raw(kubectl, "/readyz")?.is_some())
-        })
+    /// Starts components.
+    pub fn start(&self, components: &[Tool]) -> Result<()> {
+        for component in components {
+            components::spawn(self.cluster, &self.ports, *component)?;
+        }
+        self.started.borrow_mut().extend(components);
+        Ok(())
     }
 
-    /// Waits until the cluster works: all processes run, the default ServiceAccount exists, so that pods can
-    /// be created, the nodes are ready, and no volume can be created that harms the machine.
-    pub fn ready(&self, kubectl: &Path, nodes: u16, restart: impl Fn() -> Command) -> Result<()> {
+    /// Waits until the API server is ready.
+    pub fn served(&self) -> Result<()> {
+        self.until("the API server", Tool::ApiServer, || Ok(self.raw("/readyz")?.is_some()))
+    }
+
+    /// Whether the API server, whose process may have been running before, becomes ready in time.
+    pub fn responds(&self) -> Result<bool> {
+        while self.raw("/readyz")?.is_none() {
+            if self.start.elapsed() > RESPONSE_TIMEOUT {
+                return Ok(false);
+            }
+            self.tick("the API server", Tool::ApiServer)?;
+            sleep(POLL_INTERVAL);
+        }
+        Ok(true)
+    }
+
+    /// Waits until the cluster works: the API server is ready, all processes run, the default ServiceAccount exists, so that pods can
+    /// be created, there are so many nodes and all are ready, and no volume can be created that harms the
+    /// machine.
+    pub fn ready(&self, nodes: usize) -> Result<()> {
+        self.served()?;
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
-        self.until("the default ServiceAccount", "kube-controller-manager", || {
-            self.restart(&restart)?;
-            Ok(self.raw(kubectl, account)?.is_some())
+        self.until("the default ServiceAccount", Tool::ControllerManager, || {
+            Ok(self.raw(account)?.is_some())
         })?;
-        self.until("every node", "kwok-controller", || {
-            self.restart(&restart)?;
-            let list = self.raw(kubectl, "/api/v1/nodes")?;
-            Ok(list.is_some_and(|list| ready_nodes(&list) >= nodes.into()))
+        self.until("kwok", Tool::Kwok, || Ok(is_served(self.ports.kwok)))?;
+        self.until("every node", Tool::Kwok, || {
+            let list = self.raw("/api/v1/nodes")?;
+            Ok(list.is_some_and(|list| are_ready(&list, nodes)))
         })?;
-        self.until("the policy for volumes", "kube-apiserver", || {
-            denies_volumes(self.cluster, kubectl, self.signals)
+        self.until("the policy for volumes", Tool::ApiServer, || {
+            denies_volumes(self.cluster, &self.kubectl, self.signals)
         })?;
-        self.until("every process", "kube-scheduler", || {
-            self.restart(&restart)?;
-            Ok(self.cluster.absent().is_empty())
-        })
+        self.until("every process", Tool::Scheduler, || Ok(self.cluster.absent().is_empty()))
     }
 
-    fn raw(&self, kubectl: &Path, path: &str) -> Result<Option<String>> {
-        raw(self.cluster, kubectl, path, || self.signals.check())
+    fn raw(&self, path: &str) -> Result<Option<String>> {
+        raw(self.cluster, &self.kubectl, path, || self.signals.check())
     }
 
     fn until(
         &self,
         subject: &str,
-        component: &str,
+        component: Tool,
         probe: impl Fn() -> Result<bool>,
     ) -> Result<()> {
         while !probe()? {
@@ -110,52 +133,44 @@ impl<'a> StartupMonitor<'a> {
     }
 
     /// Fails if the user interrupted opctl, if the time is up, or if the start cannot succeed.
-    fn tick(&self, subject: &str, component: &str) -> Result<()> {
+    fn tick(&self, subject: &str, component: Tool) -> Result<()> {
         self.signals.check()?;
-        if self.start.elapsed() > self.limit {
-            let reason = format!("{subject} is not ready after {}", duration(self.limit));
+        if self.start.elapsed() > START_TIMEOUT {
+            let reason = format!("{subject} is not ready after {}", duration(START_TIMEOUT));
             return Err(self.failure(&reason, component));
         }
         if self.last_check.get().elapsed() < PROCESS_CHECK_INTERVAL {
             return Ok(());
         }
         self.last_check.set(Instant::now());
-        let absent = self.cluster.absent();
-        let mut running = self.running.borrow_mut();
-        if let Some(dead) =
-            running.iter().find(|c| CRITICAL_COMPONENTS.contains(c) && absent.contains(c))
-        {
-            return Err(self.failure(&format!("{dead} ended"), dead));
-        }
-        *running = COMPONENTS.into_iter().filter(|component| !absent.contains(component)).collect();
-        Ok(())
+        self.restart()
     }
 
-    /// Restarts the components that ended. Their pid files are removed, because kwokctl regards zombies as
-    /// running.
-    fn restart(&self, restart: impl Fn() -> Command) -> Result<()> {
-        let absent = self.cluster.absent();
+    /// Restarts the components that ended.
+    fn restart(&self) -> Result<()> {
+        let mut absent = self.cluster.absent();
+        absent.retain(|component| self.started.borrow().contains(component));
         let Some(first) = absent.first() else {
             return Ok(());
         };
         if CRITICAL_COMPONENTS.contains(first) || self.restarts.get() == MAX_RESTARTS {
-            return Err(self.failure(&format!("{first} ended"), first));
+            return Err(self.failure(&format!("{} ended", first.file()), *first));
         }
         self.restarts.set(self.restarts.get() + 1);
-        for component in &absent {
-            let _ =
-                fs::remove_file(self.cluster.home().join("pids").join(format!("{component}.pid")));
+        for component in absent {
+            components::spawn(self.cluster, &self.ports, component)?;
         }
-        self.run(restart(), first).map(drop)
+        Ok(())
     }
 
     /// An error with the last lines of the log of a component.
-    pub fn failure(&self, reason: &str, component: &str) -> anyhow::Error {
-        let log = self.cluster.log(component);
+    fn failure(&self, reason: &str, component: Tool) -> anyhow::Error {
+        let log = self.cluster.log(component.file());
         let lines = exec::read_lossy(&log).map(|text| tail(&text, 8)).unwrap_or_default();
         let name = self.cluster.name();
         let mut message = format!("cluster `{name}` does not start: {reason}");
         if !lines.is_empty() {
+            let component = component.file();
             message.push_str(&format!("; the log of {component} ends with\n{lines}"));
         }
         UserError::failure(message).with_hint(format!("read `{}`", log.display())).into()
@@ -178,15 +193,33 @@ pub fn raw(
     Ok(outcome.status.success().then_some(outcome.output))
 }
 
-/// Creates the first objects of a cluster.
+/// Creates objects.
 ///
 /// # Errors
 /// A [`UserError`] if the API server rejects them.
-pub fn create_objects(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<()> {
+pub fn create(cluster: &Cluster, kubectl: &Path, list: &Value, signals: &Signals) -> Result<()> {
+    write(cluster, kubectl, &["create"], list, signals)
+}
+
+/// Creates objects, or updates them.
+///
+/// # Errors
+/// A [`UserError`] if the API server rejects them.
+pub fn apply(cluster: &Cluster, kubectl: &Path, list: &Value, signals: &Signals) -> Result<()> {
+    write(cluster, kubectl, &["apply", "--server-side", "--force-conflicts"], list, signals)
+}
+
+fn write(
+    cluster: &Cluster,
+    kubectl: &Path,
+    verb: &[&str],
+    list: &Value,
+    signals: &Signals,
+) -> Result<()> {
     let file = cluster.directory.join("objects.json");
-    fs::write(&file, objects::initial().to_string())?;
+    fs::write(&file, list.to_string())?;
     let mut command = cluster.kubectl(kubectl);
-    command.args(["create", "--validate=false", "-f"]).arg(&file);
+    command.args(verb).args(["--validate=false", "-f"]).arg(&file);
     command.arg("--cache-dir").arg(cluster.kubectl_cache());
     let outcome = exec::run(command, || signals.check())?;
     if outcome.status.success() {
@@ -209,13 +242,14 @@ fn denies_volumes(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Resul
     Ok(!outcome.status.success() && outcome.output.contains(objects::POLICY))
 }
 
-fn ready_nodes(list: &str) -> usize {
+/// Whether a list contains so many nodes, and no other than ready ones.
+fn are_ready(list: &str, count: usize) -> bool {
     let list: Value = serde_json::from_str(list).unwrap_or_default();
-    let is_ready = |node: &&Value| {
+    let is_ready = |node: &Value| {
         let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     };
-    list["items"].as_array().into_iter().flatten().filter(is_ready).count()
+    list["items"].as_array().is_some_and(|nodes| nodes.len() >= count && nodes.iter().all(is_ready))
 }
 
 #[cfg(test)]
@@ -224,11 +258,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn node_counts_if_its_ready_condition_is_true() {
+    fn nodes_are_ready_if_all_say_so() {
         let node =
             |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-        let list = json!({"items": [node("True"), node("False"), {}, node("True")]});
-        assert_eq!(ready_nodes(&list.to_string()), 2);
-        assert_eq!(ready_nodes("no JSON"), 0);
+        let are_ready =
+            |nodes: &[Value], count| are_ready(&json!({"items": nodes}).to_string(), count);
+        assert!(are_ready(&[node("True"), node("True")], 2));
+        assert!(!are_ready(&[node("True")], 2));
+        assert!(!are_ready(&[node("True"), node("False")], 1));
+        assert!(!are_ready(&[node("True"), json!({})], 1));
+        assert!(!super::are_ready("no JSON", 0));
     }
 }

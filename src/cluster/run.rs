@@ -10,12 +10,13 @@ use std::process::{Command, ExitStatus};
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::Cluster;
 use super::binaries::path_directories;
 use super::kubeconfig::{CurrentContext, DEFAULT_NAMESPACE};
 use super::lock::Lock;
 use super::record::{ClusterRecord, ClusterState};
 use super::signals::Signals;
-use super::{Cluster, start};
+use super::start::StartRequest;
 use crate::error::UserError;
 use crate::ui::Ui;
 
@@ -24,10 +25,8 @@ use crate::ui::Ui;
 pub struct RunRequest {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Whether to start the cluster if it is not running.
-    pub start: bool,
-    /// The number of nodes if the cluster is started.
-    pub nodes: u16,
+    /// What to start if the cluster is not running, or to fail.
+    pub start: Option<StartRequest>,
 }
 
 /// The exit codes of a shell for a command that was not found or could not be executed.
@@ -37,20 +36,21 @@ const NOT_EXECUTABLE: u8 = 126;
 impl Cluster {
     /// Runs a command with `KUBECONFIG`, `OPCTL_CLUSTER`, `OPCTL_NAMESPACE` and `OPCTL_AUDIT_LOG` set,
     /// forwards signals to it and returns its exit code, or 128 + n if signal n killed it. A cluster that
-    /// was started for a command is stopped when the last command on it ends; if that fails, it is a
-    /// warning.
+    /// was created for a command is deleted when the last command on it ends; if that fails, it is a warning.
     ///
     /// # Errors
     /// A [`UserError`] if the cluster is not running and is not started, or if its start fails.
     pub fn run(&self, ui: Ui, signals: &Signals, request: &RunRequest) -> Result<u8> {
-        if !request.start && !self.exists() {
+        if request.start.is_none() && !self.exists() {
             return Err(self.not_running().into());
         }
         let lock = self.lock(ui, || signals.check())?;
-        let record = match self.state() {
-            ClusterState::Running(record) => record,
-            _ if request.start => start::start(self, ui, signals, request.nodes, true)?,
-            _ => return Err(self.not_running().into()),
+        let record = match &request.start {
+            Some(start) => self.start_for_command(ui, signals, start)?,
+            None => match self.state()? {
+                ClusterState::Running(record) => record,
+                _ => return Err(self.not_running().into()),
+            },
         };
         // Taken before the lock is released, so that another opctl does not find the cluster unused.
         let user = Lock::shared_with_children(&self.users_file())?;
@@ -68,18 +68,6 @@ impl Cluster {
     fn not_running(&self) -> UserError {
         UserError::failure(format!("cluster `{}` is not running", self.name()))
             .with_hint(self.start_hint())
-    }
-
-    /// Stops the cluster if it was started for a command and no other command uses it.
-    fn leave(&self, ui: Ui, signals: &Signals) -> Result<()> {
-        let _lock = self.lock(ui, || signals.check())?;
-        let stop_when_unused =
-            ClusterRecord::read(self).is_none_or(|record| record.stop_when_unused);
-        if stop_when_unused && Lock::try_exclusive(&self.users_file())?.is_some() {
-            self.remove()?;
-            ui.status("Stopped", format!("cluster `{}`", self.name()));
-        }
-        Ok(())
     }
 }
 

@@ -1,10 +1,6 @@
-//! Starts a cluster and waits until it works.
+//! Starts a cluster and waits until it works: a new one, or one that was stopped or is broken, with its data.
 
-use std::env;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -13,126 +9,311 @@ use rustix::process::umask;
 use semver::Version;
 
 use super::binaries::{self, Binaries, Tool};
-use super::config;
-use super::exec::{self, tail};
+use super::components::{self, AUDIT_POLICY, COMPONENTS};
+use super::exec;
 use super::lock::Lock;
 use super::ports::Ports;
 use super::ready::{self, StartupMonitor};
-use super::record::{ClusterRecord, ClusterState, Versions};
+use super::record::{ClusterRecord, ClusterState, Lifetime, Versions};
 use super::signals::{Interrupted, Signals};
-use super::{COMPONENTS, Cluster, duration, objects};
-use crate::error::UserError;
+use super::stages::{self, PodBehavior};
+use super::{Cluster, directories, duration, objects, process};
 use crate::ui::Ui;
+
+/// What a cluster is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct StartRequest {
+    /// The number of nodes of a new cluster.
+    pub nodes: u16,
+    /// How pods without a label behave [default: as before].
+    pub pods: Option<PodBehavior>,
+}
 
 /// How often a start is attempted if another program takes one of the chosen ports.
 const MAX_ATTEMPTS: u8 = 3;
 
-/// Creates and starts a cluster. The caller holds its lock and has checked that it is not running.
-pub(super) fn start(
-    cluster: &Cluster,
-    ui: Ui,
-    signals: &Signals,
-    nodes: u16,
-    stop_when_unused: bool,
-) -> Result<ClusterRecord> {
-    let binaries = binaries::resolve(ui, signals)?;
-    if let ClusterState::Broken(reason) = cluster.state() {
-        ui.attention("Clearing", format!("broken cluster `{}`: {reason}", cluster.name()));
-    }
-    cluster.clear()?;
-
-    // kwokctl writes keys that other users can read.
-    let _umask = PrivateFiles::new();
-    // Concurrent starts could choose the same ports.
-    let lock = cluster.directory.with_file_name(".ports");
-    let _lock = Lock::exclusive(&lock, || signals.check())?;
-    ui.status("Starting", format!("cluster `{}`", cluster.name()));
-    let start = Instant::now();
-    for attempt in 1.. {
-        match create(cluster, signals, &binaries, nodes, stop_when_unused) {
-            Ok(record) => {
-                let time = duration(start.elapsed());
-                ui.status("Ready", format!("cluster `{}` in {time}", cluster.name()));
-                ui.note("kwok simulates the nodes: pods become Running, but no container runs");
-                return Ok(record);
-            }
-            Err(_) if attempt < MAX_ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
-            // The logs of a failure stay until the next start; an interrupted start is cleared.
-            Err(error) if error.is::<Interrupted>() => {
-                cluster.clear()?;
-                return Err(error);
-            }
-            Err(error) => {
-                cluster.kill()?;
-                return Err(error);
-            }
+impl Cluster {
+    /// Starts the cluster if it is not running, with the data that it has. It then runs until it is stopped,
+    /// even if it was started for a command.
+    ///
+    /// # Errors
+    /// A [`UserError`](crate::error::UserError) with the last lines of a log if the cluster does not become
+    /// ready; [`Interrupted`].
+    pub fn start(
+        &self,
+        ui: Ui,
+        signals: &Signals,
+        request: &StartRequest,
+    ) -> Result<ClusterRecord> {
+        let _lock = self.lock(ui, || signals.check())?;
+        let mut record = self.ensure_running(ui, signals, request, Lifetime::UntilStopped)?;
+        if record.lifetime != Lifetime::UntilStopped {
+            record.lifetime = Lifetime::UntilStopped;
+            record.write(self)?;
         }
+        Ok(record)
     }
-    unreachable!("the last attempt returns")
+
+    /// Starts the cluster for a command if it is not running. The caller holds the lock.
+    pub(super) fn start_for_command(
+        &self,
+        ui: Ui,
+        signals: &Signals,
+        request: &StartRequest,
+    ) -> Result<ClusterRecord> {
+        self.ensure_running(ui, signals, request, Lifetime::Temporary)
+    }
+
+    /// The caller holds the lock. `lifetime` is that of a new cluster.
+    fn ensure_running(
+        &self,
+        ui: Ui,
+        signals: &Signals,
+        request: &StartRequest,
+        lifetime: Lifetime,
+    ) -> Result<ClusterRecord> {
+        let start = Start { cluster: self, ui, signals };
+        let result = match self.state()? {
+            ClusterState::Running(record) if !changes_pods(&record, request) => {
+                if lifetime == Lifetime::UntilStopped {
+                    ui.status("Running", format!("cluster `{}` already", self.name()));
+                }
+                Ok(record)
+            }
+            ClusterState::Running(record) => start.change_pods(record, request),
+            ClusterState::Broken(record, reason) => {
+                ui.attention("Repairing", format!("cluster `{}`: {reason}", self.name()));
+                start.resume(record, request)
+            }
+            // Left behind by an opctl that was killed, and by the end of the machine.
+            ClusterState::Stopped(record)
+                if record.lifetime == Lifetime::Temporary && lifetime == Lifetime::Temporary =>
+            {
+                start.create(request, lifetime)
+            }
+            ClusterState::Stopped(mut record) => {
+                if lifetime == Lifetime::Temporary {
+                    record.lifetime = Lifetime::UntilUnused;
+                }
+                start.resume(record, request)
+            }
+            ClusterState::Incomplete(reason) => {
+                ui.attention("Clearing", format!("cluster `{}`: {reason}", self.name()));
+                start.create(request, lifetime)
+            }
+            ClusterState::Missing => start.create(request, lifetime),
+        };
+        if result.is_err() {
+            self.discard_if_empty()?;
+        }
+        result
+    }
 }
 
-fn create(
-    cluster: &Cluster,
-    signals: &Signals,
-    binaries: &Binaries,
-    nodes: u16,
-    stop_when_unused: bool,
-) -> Result<ClusterRecord> {
-    let ports = Ports::free()?;
-    fs::write(cluster.audit_policy(), config::AUDIT_POLICY)?;
-    fs::write(cluster.volume_stages(), objects::VOLUME_STAGES)?;
-    fs::write(cluster.kwokctl_config(), config::kwokctl(cluster, binaries, &ports)?)?;
-    let program = binaries.get(Tool::Kwokctl).context("kwokctl is missing")?;
-    symlink(program, cluster.kwokctl_link()).context("cannot link kwokctl")?;
+fn changes_pods(record: &ClusterRecord, request: &StartRequest) -> bool {
+    request.pods.is_some_and(|pods| pods != record.pods)
+}
 
-    let downloads = !binaries.missing().is_empty();
-    let monitor = StartupMonitor::new(cluster, signals, downloads);
-    let run = |action: &[&str]| -> Result<()> {
-        let outcome = monitor.run(kwokctl(cluster, binaries, action), "kube-apiserver")?;
-        if outcome.status.success() {
-            return Ok(());
+struct Start<'a> {
+    cluster: &'a Cluster,
+    ui: Ui,
+    signals: &'a Signals,
+}
+
+impl Start<'_> {
+    /// Creates and starts a new cluster.
+    fn create(&self, request: &StartRequest, lifetime: Lifetime) -> Result<ClusterRecord> {
+        let cluster = self.cluster;
+        let binaries = binaries::resolve(self.ui, self.signals)?;
+        cluster.clear()?;
+        let _umask = PrivateFiles::new();
+        let _lock = lock_ports(cluster, self.signals)?;
+        self.ui.status("Starting", format!("cluster `{}`", cluster.name()));
+        let start = Instant::now();
+        for attempt in 1.. {
+            match self.create_once(request, lifetime, &binaries) {
+                Ok(record) => {
+                    self.report(start);
+                    return Ok(record);
+                }
+                Err(_) if attempt < MAX_ATTEMPTS && port_was_taken(cluster) => cluster.clear()?,
+                // The logs of a failure stay until the next start; an interrupted start is cleared.
+                Err(error) if error.is::<Interrupted>() => {
+                    cluster.clear()?;
+                    return Err(error);
+                }
+                Err(error) => {
+                    cluster.kill()?;
+                    return Err(error);
+                }
+            }
         }
-        let error = UserError::failure(format!("kwokctl failed:\n{}", tail(&outcome.output, 8)));
-        let hint = "install Go if kwokctl cannot download programs: opctl then builds them";
-        Err(if downloads { error.with_hint(hint) } else { error }.into())
-    };
-    // Programs that used an earlier cluster find the kubeconfig only when this one is ready.
-    let kubeconfig = cluster.directory.join("kubeconfig.new");
-    let kubeconfig_text =
-        kubeconfig.to_str().context("the path of the state directory is not UTF-8")?;
-    // Expired leases would delay new pods after a restart. The configuration file does not accept 0.
-    run(&[
-        "create",
-        "cluster",
-        "--node-lease-duration-seconds",
-        "0",
-        "--kubeconfig",
-        kubeconfig_text,
-    ])?;
-    let kubectl = kubectl(cluster, binaries)?;
-    monitor.served(&kubectl)?;
-    ready::create_objects(cluster, &kubectl, signals)?;
-    run(&["scale", "node", "--replicas", &nodes.to_string()])?;
-    monitor.ready(&kubectl, nodes, || kwokctl(cluster, binaries, &["start", "cluster"]))?;
+        unreachable!("the last attempt returns")
+    }
 
-    let record = ClusterRecord {
-        server: config::server(&ports),
-        kubeconfig: cluster.kubeconfig(),
-        audit_log: cluster.log("audit"),
-        nodes,
-        versions: Versions {
-            kubernetes: format!("v{}", version(cluster, binaries, Tool::ApiServer)?),
-            etcd: version(cluster, binaries, Tool::Etcd)?.to_string(),
-            kwok: format!("v{}", version(cluster, binaries, Tool::Kwok)?),
-        },
-        kubectl,
-        stop_when_unused,
+    fn create_once(
+        &self,
+        request: &StartRequest,
+        lifetime: Lifetime,
+        binaries: &Binaries,
+    ) -> Result<ClusterRecord> {
+        let cluster = self.cluster;
+        let ports = Ports::free()?;
+        let record = ClusterRecord {
+            server: components::server(&ports),
+            kubeconfig: cluster.kubeconfig(),
+            audit_log: cluster.log("audit"),
+            nodes: request.nodes,
+            pods: request.pods.unwrap_or_default(),
+            versions: versions(binaries)?,
+            kubectl: binaries.get(Tool::Kubectl).context("kubectl is missing")?.to_owned(),
+            lifetime,
+            ports,
+        };
+        cluster.certificates().create()?;
+        fs::write(cluster.audit_policy(), AUDIT_POLICY)?;
+        let monitor = self.prepare(&record, binaries, &COMPONENTS)?;
+        monitor.launch()?;
+        ready::create(cluster, &record.kubectl, &objects::initial(record.nodes), self.signals)?;
+        monitor.ready(record.nodes.into())?;
+        self.finish(&record)?;
+        Ok(record)
+    }
+
+    /// Starts the processes that do not run, with the data of the cluster.
+    fn resume(&self, mut record: ClusterRecord, request: &StartRequest) -> Result<ClusterRecord> {
+        let cluster = self.cluster;
+        let binaries = binaries::resolve(self.ui, self.signals)?;
+        record.kubectl = binaries.get(Tool::Kubectl).context("kubectl is missing")?.to_owned();
+        let _umask = PrivateFiles::new();
+        let _lock = lock_ports(cluster, self.signals)?;
+        self.ui.status("Starting", format!("cluster `{}` with its data", cluster.name()));
+        let start = Instant::now();
+        if changes_pods(&record, request) {
+            record.pods = request.pods.unwrap_or_default();
+            end(cluster, Tool::Kwok)?;
+        }
+        let result = self.resume_once(&mut record, &binaries).inspect_err(|_| {
+            // Half of a cluster is of no use. The error of the start says more than that of a kill.
+            let _ = cluster.kill();
+        });
+        result?;
+        self.report(start);
+        Ok(record)
+    }
+
+    fn resume_once(&self, record: &mut ClusterRecord, binaries: &Binaries) -> Result<()> {
+        let monitor = match self.relaunch(record, binaries)? {
+            Some(monitor) => monitor,
+            None => self.relaunch_all(record, binaries)?,
+        };
+        // Without it, a volume could harm the machine.
+        ready::apply(self.cluster, &record.kubectl, &objects::policies(), self.signals)?;
+        monitor.ready(0)?;
+        self.finish(record)
+    }
+
+    /// Starts only the components that are absent, unless all are. `None` if that does not help: another
+    /// program may have taken a port, or the API server may hang.
+    fn relaunch(
+        &self,
+        record: &ClusterRecord,
+        binaries: &Binaries,
+    ) -> Result<Option<StartupMonitor<'_>>> {
+        let absent = self.cluster.absent();
+        if absent.len() == COMPONENTS.len() || !record.ports.are_free(&absent) {
+            return Ok(None);
+        }
+        let monitor = self.prepare(record, binaries, &absent)?;
+        monitor.start(&absent)?;
+        Ok(monitor.responds()?.then_some(monitor))
+    }
+
+    fn relaunch_all(
+        &self,
+        record: &mut ClusterRecord,
+        binaries: &Binaries,
+    ) -> Result<StartupMonitor<'_>> {
+        self.cluster.kill()?;
+        record.versions = versions(binaries)?;
+        if !record.ports.are_free(&COMPONENTS) {
+            record.ports = Ports::free()?;
+            record.server = components::server(&record.ports);
+        }
+        let monitor = self.prepare(record, binaries, &COMPONENTS)?;
+        monitor.launch()?;
+        monitor.served()?;
+        Ok(monitor)
+    }
+
+    /// Changes how the pods of a running cluster behave.
+    fn change_pods(&self, record: ClusterRecord, request: &StartRequest) -> Result<ClusterRecord> {
+        let pods = request.pods.unwrap_or_default().name();
+        self.ui.status("Changing", format!("pods of cluster `{}`: {pods}", self.cluster.name()));
+        self.resume(record, request)
+    }
+
+    /// Writes the configuration for components that are absent.
+    fn prepare(
+        &self,
+        record: &ClusterRecord,
+        binaries: &Binaries,
+        absent: &[Tool],
+    ) -> Result<StartupMonitor<'_>> {
+        let cluster = self.cluster;
+        directories::create(&cluster.logs())?;
+        fs::write(cluster.stages(), stages::config(record.pods)?)?;
+        let kubeconfig = components::kubeconfig(cluster, &record.ports);
+        fs::write(cluster.own_kubeconfig(), serde_yaml::to_string(&kubeconfig)?)?;
+        components::link(cluster, binaries, absent)?;
+        let kubectl = record.kubectl.clone();
+        Ok(StartupMonitor::new(cluster, self.signals, record.ports, kubectl))
+    }
+
+    /// Hands out the kubeconfig. An interruption up to here leaves no new cluster behind.
+    fn finish(&self, record: &ClusterRecord) -> Result<()> {
+        self.signals.check()?;
+        let kubeconfig = self.cluster.directory.join("kubeconfig.new");
+        fs::copy(self.cluster.own_kubeconfig(), &kubeconfig)?;
+        fs::rename(kubeconfig, &record.kubeconfig)?;
+        record.write(self.cluster)
+    }
+
+    fn report(&self, start: Instant) {
+        let time = duration(start.elapsed());
+        self.ui.status("Ready", format!("cluster `{}` in {time}", self.cluster.name()));
+        self.ui.note("kwok simulates the nodes: pods become Running, but no container runs");
+    }
+}
+
+/// Ends one component.
+fn end(cluster: &Cluster, component: Tool) -> Result<()> {
+    process::kill(|process| cluster.component(process) == Some(component))
+}
+
+/// Concurrent starts could choose the same ports.
+fn lock_ports(cluster: &Cluster, signals: &Signals) -> Result<Lock> {
+    let path = cluster.directory.with_file_name(".ports");
+    Lock::exclusive(&path, || signals.check())?
+        .with_context(|| format!("`{}` was deleted", path.display()))
+}
+
+fn port_was_taken(cluster: &Cluster) -> bool {
+    let taken = |log: String| log.contains("address already in use");
+    COMPONENTS
+        .iter()
+        .any(|component| exec::read_lossy(&cluster.log(component.file())).is_ok_and(taken))
+}
+
+fn versions(binaries: &Binaries) -> Result<Versions> {
+    let version = |tool: Tool| -> Result<&Version> {
+        binaries.version(tool).with_context(|| format!("{} reports no version", tool.file()))
     };
-    // An interruption up to here leaves no cluster behind.
-    signals.check()?;
-    fs::rename(kubeconfig, &record.kubeconfig)?;
-    record.write(cluster)?;
-    Ok(record)
+    Ok(Versions {
+        kubernetes: format!("v{}", version(Tool::ApiServer)?),
+        etcd: version(Tool::Etcd)?.to_string(),
+        kwok: format!("v{}", version(Tool::Kwok)?),
+    })
 }
 
 /// The umask of a start: only this user can access the new files of opctl and the programs it starts.
@@ -148,44 +329,4 @@ impl Drop for PrivateFiles {
     fn drop(&mut self) {
         umask(self.0);
     }
-}
-
-/// A kwokctl command for this cluster. Its path and its argument `--config` identify it if it outlives
-/// opctl.
-fn kwokctl(cluster: &Cluster, binaries: &Binaries, action: &[&str]) -> Command {
-    let mut command = Command::new(cluster.kwokctl_link());
-    // Environment variables override the configuration of kwokctl, and add to the arguments of etcd.
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with("KWOK_") || name.starts_with("ETCD_") {
-            command.env_remove(&*name);
-        }
-    }
-    command.env_remove("KUBECONFIG").env("KUBERC", "off").env("KWOK_WORKDIR", cluster.workdir());
-    if let Some(kubectl) = binaries.get(Tool::Kubectl) {
-        command.env("KWOK_KUBECTL_BINARY", kubectl);
-    }
-    command.args(action).args(["--name", cluster.name(), "--config"]).arg(cluster.kwokctl_config());
-    command
-}
-
-/// The kubectl that was found, or the one that kwokctl downloaded.
-fn kubectl(cluster: &Cluster, binaries: &Binaries) -> Result<PathBuf> {
-    let downloaded = || Some(cluster.bin().join("kubectl")).filter(|path| path.exists());
-    let found = binaries.get(Tool::Kubectl).map(Path::to_owned).or_else(downloaded);
-    found.context("kwokctl has not downloaded kubectl")
-}
-
-/// The version of a program that was found, or that kwokctl downloaded.
-fn version(cluster: &Cluster, binaries: &Binaries, tool: Tool) -> Result<Version> {
-    let link = if tool == Tool::Kwok { "kwok-controller" } else { tool.file() };
-    let version = binaries.version(tool).cloned();
-    version
-        .or_else(|| binaries::version_of(&cluster.bin().join(link)))
-        .with_context(|| format!("{} reports no version", tool.file()))
-}
-
-fn port_was_taken(cluster: &Cluster) -> bool {
-    let taken = |log: String| log.contains("address already in use");
-    COMPONENTS.iter().any(|component| exec::read_lossy(&cluster.log(component)).is_ok_and(taken))
 }

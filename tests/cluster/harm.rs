@@ -151,9 +151,8 @@ fn open_files(path: &Path) -> Vec<PathBuf> {
 fn processes_that_only_look_like_the_cluster_survive() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["start", "--nodes", "1"]);
-    let config = sandbox.directory().join("kwokctl.yaml");
-    let home = sandbox.directory().join("kwok/clusters/opctl");
-    let etcd = home.join("bin/etcd");
+    let config = sandbox.directory().join("kwok.yaml");
+    let etcd = sandbox.directory().join("bin/etcd");
     let forged = || {
         let mut command = Command::new("sleep");
         command.arg0(&etcd).arg("300");
@@ -161,23 +160,22 @@ fn processes_that_only_look_like_the_cluster_survive() {
     };
     let mut commands = [Command::new("tail"), forged(), Command::new("sh"), forged()];
     commands[0].arg("-f").arg(&config);
-    commands[2].args(["-c", "while :; do sleep 1; done", "kwokctl", "--config"]).arg(&config);
+    let argument = format!("--config={}", config.display());
+    commands[2].args(["-c", "while :; do sleep 1; done"]).arg(&etcd).arg(argument);
     // Only root can start a process of another user.
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         commands[3].uid(65_534);
     }
     let mut bystanders: Vec<Bystander> = commands.iter_mut().map(Bystander::new).collect();
-    // After a restart of the machine, another process has the pid of a component.
-    fs::write(home.join("pids/etcd.pid"), bystanders[0].0.id().to_string()).unwrap();
 
     let cat = ["run", "--", "cat", config.to_str().unwrap()];
-    assert!(sandbox.ok(&cat).contains("KwokctlConfiguration"));
+    assert!(sandbox.ok(&cat).contains("kind: Stage"));
     sandbox.ok(&["stop"]);
-    assert!(sandbox.ok(&cat).contains("KwokctlConfiguration"));
+    assert!(sandbox.ok(&cat).contains("kind: Stage"));
     sandbox.ok(&["start", "--nodes", "1"]);
     // The processes of a cluster are found without its directory.
     fs::rename(sandbox.state(), sandbox.0.path().join("removed")).unwrap();
-    let is_component = |(_, command): &(u32, String)| command.contains("/kubeconfig.yaml");
+    let is_component = |(_, command): &(u32, String)| command.contains("/components.kubeconfig");
     assert_eq!(sandbox.processes().iter().filter(|process| is_component(process)).count(), 3);
     sandbox.ok(&["stop"]);
     assert_eq!(sandbox.processes().iter().filter(|process| is_component(process)).count(), 0);
@@ -262,21 +260,22 @@ fn what_a_killed_opctl_left_is_cleared() {
     let runs =
         |program: &str| sandbox.processes().iter().any(|(_, command)| command.contains(program));
 
-    // Killed while kwokctl creates the cluster: it goes on alone.
+    // Killed during a start: what runs by then goes on alone.
     let mut start = sandbox.spawn(&["start"]);
     eventually("the API server", || runs("/bin/kube-apiserver --etcd"));
     start.kill().unwrap();
     start.wait().unwrap();
     assert_eq!(sandbox.code(&["status"]), Some(1));
     sandbox.ok(&["stop"]);
-    assert!(!runs("/kwok/clusters/opctl/bin/") && !runs("kwokctl create"));
+    assert!(!runs("/clusters/opctl/bin/"));
 
     // Interrupted during a start: nothing is left.
     let mut start = sandbox.spawn(&["start"]);
     eventually("etcd", || runs("/bin/etcd --name"));
     send(&start, "-INT");
     assert_eq!(start.wait().unwrap().code(), Some(130));
-    assert!(!runs("/kwok/clusters/opctl/bin/") && !runs("kwokctl create"));
+    assert!(!runs("/clusters/opctl/bin/"));
+    assert!(!sandbox.directory().exists());
 
     // Killed while a command runs: the cluster stays for that command, and the next one that is the last
     // stops it.

@@ -8,6 +8,7 @@ use std::sync::Once;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
@@ -47,6 +48,19 @@ impl Sandbox {
         self.output(args).status.code()
     }
 
+    /// The state of a cluster in JSON.
+    pub fn status(&self, name: &str) -> Value {
+        let output = self.output(&["status", "--name", name, "-o", "json"]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The kubectl of a running cluster.
+    pub fn kubectl(&self, name: &str) -> Kubectl {
+        let status = self.status(name);
+        let path = |field: &str| status[field].as_str().unwrap().to_owned();
+        Kubectl { program: path("kubectl"), kubeconfig: path("kubeconfig") }
+    }
+
     pub fn spawn(&self, args: &[&str]) -> Child {
         self.cluster(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -76,6 +90,27 @@ impl Sandbox {
     }
 }
 
+/// A client of a cluster.
+pub struct Kubectl {
+    program: String,
+    kubeconfig: String,
+}
+
+impl Kubectl {
+    pub fn output(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(&self.program);
+        command.args(args).env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        command.output().unwrap()
+    }
+
+    /// The stdout of a command that must succeed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let output = self.output(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+}
+
 /// A process that has nothing to do with opctl, and is killed at the end of the test.
 pub struct Bystander(pub Child);
 
@@ -102,11 +137,11 @@ impl Drop for Sandbox {
         for entry in fs::read_dir(self.state().join("clusters")).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if entry.path().is_dir() {
-                self.ok(&["stop", "--name", name.to_str().unwrap()]);
+                self.ok(&["delete", "--name", name.to_str().unwrap()]);
             }
         }
         if !std::thread::panicking() {
-            // A kubectl that a killed kwokctl had called ends by itself.
+            // A kubectl that a killed opctl had called ends by itself.
             eventually("the end of every process", || self.processes().is_empty());
             assert!(!self.users_kubeconfig().exists(), "the user's kubeconfig was touched");
         }

@@ -90,7 +90,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         for entry in fs::read_dir(self.state().join("clusters")).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            self.cluster(&["stop", "--name", name.to_str().unwrap_or_default()]);
+            self.cluster(&["delete", "--name", name.to_str().unwrap_or_default()]);
         }
         if !std::thread::panicking() {
             eventually("end of every cluster", || match self.processes() {

@@ -9,5 +9,4 @@ import (
 	_ "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	_ "k8s.io/kubernetes/cmd/kubectl"
 	_ "sigs.k8s.io/kwok/pkg/kwok/cmd"
-	_ "sigs.k8s.io/kwok/pkg/kwokctl/cmd"
 )

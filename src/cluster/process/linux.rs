@@ -35,6 +35,13 @@ pub fn kill(process: &Process) -> io::Result<()> {
     }
 }
 
+/// Whether a process that was found has ended, and with it all that it has opened.
+pub fn has_ended(process: &Process) -> bool {
+    let Some(fields) = stat(process.pid) else { return true };
+    let is_another = fields.get(START) != Some(&process.start.to_string());
+    is_another || fields.get(STATE).is_some_and(|state| ["Z", "X"].contains(&state.as_str()))
+}
+
 fn read(pid: Pid) -> Option<Process> {
     let directory = PathBuf::from(format!("/proc/{pid}"));
     if fs::metadata(&directory).ok()?.uid() != geteuid().as_raw() {
@@ -62,6 +69,7 @@ fn ancestors() -> Vec<Pid> {
 }
 
 /// The indices of the fields of [`stat`].
+const STATE: usize = 0;
 const PARENT: usize = 1;
 const START: usize = 19;
 

@@ -27,6 +27,11 @@ pub fn kill(process: &Process) -> io::Result<()> {
     }
 }
 
+/// Whether a process that was found has ended.
+pub fn has_ended(process: &Process) -> bool {
+    !all().contains(process)
+}
+
 fn update(processes: ProcessesToUpdate<'_>) -> System {
     let kind = ProcessRefreshKind::nothing()
         .with_user(UpdateKind::Always)

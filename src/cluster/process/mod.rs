@@ -1,7 +1,6 @@
 //! Finds and kills processes that outlived an opctl.
 //!
-//! Pid files are not used: a killed kwokctl may not have written one, and after a restart of the machine
-//! another process can have the same pid. A process is what it is by its program and its exact arguments,
+//! There are no pid files: after a restart of the machine another process can have the same pid. A process is what it is by its program and its exact arguments,
 //! and it is never of another user, opctl itself or one of its ancestors.
 
 #[cfg(target_os = "linux")]
@@ -52,10 +51,9 @@ impl Process {
         self.arguments.first().is_some_and(|name| *name == *link) && self.is_program_of(link)
     }
 
-    /// The program may have been deleted since, and so may the link, which is a copy if kwokctl downloaded
-    /// the program.
+    /// The program may have been deleted since, and so may the link.
     fn is_program_of(&self, link: &Path) -> bool {
-        match fs::read_link(link).or_else(|_| link.canonicalize()) {
+        match fs::read_link(link) {
             Ok(target) => directories::real(&target).is_ok_and(|program| program == self.program),
             Err(_) => Tool::ALL.iter().any(|tool| self.program.ends_with(tool.file())),
         }
@@ -98,9 +96,13 @@ fn end(
     kill: impl Fn(&Process) -> io::Result<()>,
 ) -> Result<()> {
     let deadline = Instant::now() + KILL_TIMEOUT;
+    let mut killed: Vec<Process> = Vec::new();
     loop {
         let mut remaining = all();
         remaining.retain(&matches);
+        // A process that is ending has no arguments any more, but still has its ports and locks.
+        killed.retain(|process| !remaining.contains(process) && !system::has_ended(process));
+        remaining.append(&mut killed);
         if remaining.is_empty() {
             return Ok(());
         }
@@ -110,10 +112,11 @@ fn end(
             let message = format!("cannot stop the processes {}", pids.join(", "));
             return Err(UserError::failure(message).into());
         }
-        for process in remaining {
+        for process in &remaining {
             // Fails if the process has already ended, which the next iteration detects.
-            let _ = kill(&process);
+            let _ = kill(process);
         }
+        killed = remaining;
         sleep(POLL_INTERVAL);
     }
 }
