@@ -80,7 +80,11 @@ impl Cluster {
                 }
                 Ok(record)
             }
-            ClusterState::Running(record) => start.change_pods(record, request),
+            ClusterState::Running(record) => {
+                let pods = request.pods.unwrap_or_default().name();
+                ui.status("Changing", format!("pods of cluster `{}` to `{pods}`", self.name()));
+                start.resume(record, request)
+            }
             ClusterState::Broken(record, reason) => {
                 ui.attention("Repairing", format!("cluster `{}`: {reason}", self.name()));
                 start.resume(record, request)
@@ -95,6 +99,7 @@ impl Cluster {
                 if lifetime == Lifetime::Temporary {
                     record.lifetime = Lifetime::UntilUnused;
                 }
+                ui.status("Starting", format!("cluster `{}` with its data", self.name()));
                 start.resume(record, request)
             }
             ClusterState::Incomplete(reason) => {
@@ -187,7 +192,6 @@ impl Start<'_> {
         record.kubectl = binaries.get(Tool::Kubectl).context("kubectl is missing")?.to_owned();
         let _umask = PrivateFiles::new();
         let _lock = lock_ports(cluster, self.signals)?;
-        self.ui.status("Starting", format!("cluster `{}` with its data", cluster.name()));
         let start = Instant::now();
         if changes_pods(&record, request) {
             record.pods = request.pods.unwrap_or_default();
@@ -244,13 +248,6 @@ impl Start<'_> {
         monitor.launch()?;
         monitor.served()?;
         Ok(monitor)
-    }
-
-    /// Changes how the pods of a running cluster behave.
-    fn change_pods(&self, record: ClusterRecord, request: &StartRequest) -> Result<ClusterRecord> {
-        let pods = request.pods.unwrap_or_default().name();
-        self.ui.status("Changing", format!("pods of cluster `{}`: {pods}", self.cluster.name()));
-        self.resume(record, request)
     }
 
     /// Writes the configuration for components that are absent.

@@ -6,10 +6,12 @@
 mod build;
 mod harm;
 mod keep;
+mod pods;
 mod sandbox;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -139,6 +141,28 @@ fn run_passes_codes_and_signals_on_and_stops_what_it_started() {
     fs::write(&released, "").unwrap();
     assert_eq!(second.wait().unwrap().code(), Some(0));
     assert_eq!(sandbox.processes(), []);
+}
+
+#[test]
+fn the_commands_of_the_documentation_work() {
+    let sandbox = Sandbox::new();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cluster.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks = page.split("\n```sh\n").skip(1);
+    let script: Vec<&str> = blocks.map(|block| block.split_once("\n```").unwrap().0).collect();
+    let mut shell = Command::new("bash");
+    let path = format!(
+        "{}:{}",
+        Path::new(OPCTL).parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    shell.args(["-ec", &script.join("\n")]).env("PATH", path);
+    shell.env("OPCTL_STATE_DIR", sandbox.state());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("opctl  stopped "), "{stdout}");
+    assert_eq!(sandbox.ok(&["list"]), "");
 }
 
 #[test]

@@ -109,6 +109,12 @@ impl Kubectl {
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
+
+    /// An object or a list; null if it does not exist.
+    pub fn get(&self, args: &[&str]) -> Value {
+        let json = self.ok(&[&["get", "--ignore-not-found", "-o", "json"], args].concat());
+        serde_json::from_str(&json).unwrap_or_default()
+    }
 }
 
 /// A process that has nothing to do with opctl, and is killed at the end of the test.

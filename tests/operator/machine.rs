@@ -50,6 +50,8 @@ impl Machine {
         command.env("RUSTUP_HOME", own("RUSTUP_HOME", ".rustup"));
         command.env("OPCTL_CACHE_DIR", cache());
         command.env("HOME", self.home()).env("OPCTL_STATE_DIR", self.state());
+        // The clusters of make can be named in advance.
+        command.env("CHECKOUT", "here");
         command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
         // Every file of a project is new: there is nothing to gain, and gigabytes to lose.
         command.env("CARGO_INCREMENTAL", "0").env("TERM", "dumb");

@@ -125,7 +125,7 @@ fn the_audit_tells_what_is_permitted_but_never_used_and_what_is_refused() {
     let project = Project::init(&machine, "memcached-operator", &[]);
     project.api(MEMCACHED);
     // Started here, its audit log stays for the rest.
-    let cluster = Cluster::start(&machine, "rbac-audit");
+    let cluster = Cluster::start(&machine, "rbac-audit-here");
     let [make] = docs::commands("docs/least-privilege.md").try_into().unwrap();
     let target = make.strip_prefix("make ").unwrap();
     let printed = timed(&make, || project.make(target));
@@ -148,7 +148,7 @@ fn the_audit_tells_what_is_permitted_but_never_used_and_what_is_refused() {
     // A request of the service account's that no role permits.
     cluster.ok(&["create", "serviceaccount", "controller-manager"]);
     let token = cluster.kubectl(&["create", "token", "controller-manager"]).stdout;
-    let server = machine.status("rbac-audit")["server"].as_str().unwrap().to_owned();
+    let server = machine.status("rbac-audit-here")["server"].as_str().unwrap().to_owned();
     let mut kubectl = machine.command("kubectl");
     kubectl.args(["--insecure-skip-tls-verify", "--server", &server, "--token"]);
     kubectl.arg(String::from_utf8(token).unwrap().trim()).args(["get", "secrets"]);

@@ -26,7 +26,7 @@ const EXACTLY: &str = "the operator is permitted exactly what it uses";
 fn every_recipe_is_clean_and_permitted_exactly_what_it_uses() {
     let machine = Machine::new();
     // Started here, it stays for the rest.
-    let cluster = Cluster::start(&machine, "rbac-audit");
+    let cluster = Cluster::start(&machine, "rbac-audit-here");
     for recipe in recipes() {
         let project = Project::init(&machine, &format!("{}-operator", recipe.name), &[]);
         project.api(&api(&recipe));
@@ -44,7 +44,7 @@ fn all_recipes_go_together_and_their_pods_are_restricted() {
         project.api(&api(&recipe));
     }
     project.api("--group batch --version v1 --kind Job --resource=false");
-    let audit = Cluster::start(&machine, "rbac-audit");
+    let audit = Cluster::start(&machine, "rbac-audit-here");
     is_clean(&audit, &project);
     takes_samples(&audit, &project);
 
@@ -73,7 +73,7 @@ fn a_recipe_is_nothing_but_files() {
     for (path, text) in tree(set, &project.read("PROJECT")) {
         project.write(&path, &text);
     }
-    let cluster = Cluster::start(&machine, "rbac-audit");
+    let cluster = Cluster::start(&machine, "rbac-audit-here");
     is_clean(&cluster, &project);
     takes_samples(&cluster, &project);
 }
