@@ -3,7 +3,11 @@
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use k8s_openapi::api::core::v1::{ContainerState, Pod};
+use k8s_openapi::api::core::{
+    self,
+    v1::{ContainerState, ContainerStateTerminated, Pod},
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::ObjectRef;
@@ -28,6 +32,12 @@ const FAILURES: [&str; 8] = [
     "RunContainerError",
 ];
 
+/// The reason of a container that ends again and again, also while it runs for a moment.
+const CRASH_LOOP: &str = "CrashLoopBackOff";
+
+/// For how long a container has to run until the kubelet starts it at once after another crash.
+const RECOVERY: SignedDuration = SignedDuration::from_mins(10);
+
 /// The most characters of a termination message that are reported: Kubernetes allows 4096 bytes.
 const MESSAGE: usize = 512;
 
@@ -35,31 +45,24 @@ const MESSAGE: usize = 512;
 /// the pod and ends with the
 /// [termination message](https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/)
 /// of its last run. For workloads whose controller does not report it, such as a StatefulSet.
+///
+/// A container that crashes again and again fails until it is ready, not only while the kubelet waits before
+/// the next start.
 pub fn container_failure(pod: &Pod) -> Option<(String, String)> {
     let status = pod.status.as_ref()?;
     let containers = [&status.init_container_statuses, &status.container_statuses];
     let containers = containers.into_iter().flatten().flatten();
-    let states = containers.map(|it| (&*it.name, it.state.as_ref(), it.last_state.as_ref()));
-    first_failure(&pod.metadata, states)
+    let containers = containers.cloned().map(ContainerStatus::from);
+    first_failure(&pod.metadata, &containers.collect::<Vec<_>>())
 }
 
-/// A container's name, state and last state.
-type States<'a> = (
-    &'a str,
-    Option<&'a ContainerState>,
-    Option<&'a ContainerState>,
-);
-
-fn first_failure<'a>(
-    pod: &ObjectMeta,
-    mut containers: impl Iterator<Item = States<'a>>,
-) -> Option<(String, String)> {
-    containers.find_map(|(container, state, last)| {
-        let reason = state?.waiting.as_ref()?.reason.clone();
-        let reason = reason.filter(|it| FAILURES.contains(&it.as_str()))?;
+fn first_failure(pod: &ObjectMeta, containers: &[ContainerStatus]) -> Option<(String, String)> {
+    let now = Timestamp::now();
+    containers.iter().find_map(|container| {
+        let reason = container.failure(now)?.to_owned();
         let pod = pod.name.as_deref().unwrap_or_default();
-        let mut message = format!("container {container} of pod {pod}: {reason}");
-        let last = last.and_then(|state| state.terminated.as_ref()?.message.as_deref());
+        let mut message = format!("container {} of pod {pod}: {reason}", container.name);
+        let last = container.last_run().and_then(|run| run.message.as_deref());
         if let Some(last) = last.map(str::trim).filter(|last| !last.is_empty()) {
             message.push_str(": ");
             message.extend(last.chars().take(MESSAGE));
@@ -102,12 +105,56 @@ struct Containers {
     container_statuses: Vec<ContainerStatus>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
+    ready: bool,
+    restart_count: i32,
     state: Option<ContainerState>,
     last_state: Option<ContainerState>,
+}
+
+impl From<core::v1::ContainerStatus> for ContainerStatus {
+    fn from(status: core::v1::ContainerStatus) -> Self {
+        Self {
+            name: status.name,
+            ready: status.ready,
+            restart_count: status.restart_count,
+            state: status.state,
+            last_state: status.last_state,
+        }
+    }
+}
+
+impl ContainerStatus {
+    /// The reason for which the container cannot run.
+    fn failure(&self, now: Timestamp) -> Option<&str> {
+        let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+        let failure = reason.filter(|reason| FAILURES.contains(reason));
+        failure.or_else(|| self.is_crashing(now).then_some(CRASH_LOOP))
+    }
+
+    /// Whether the container is between two crashes: it has been started again after a delay, which
+    /// the kubelet leaves out the first time, and is not ready yet.
+    fn is_crashing(&self, now: Timestamp) -> bool {
+        let running = self.state.as_ref().and_then(|state| state.running.as_ref());
+        let since = running.and_then(|running| running.started_at.as_ref());
+        let is_new = since.is_none_or(|since| now.duration_since(since.0) < RECOVERY);
+        let crashed = self.last_run().is_some_and(|run| {
+            let times = run.started_at.as_ref().zip(run.finished_at.as_ref());
+            times.is_some_and(|(start, end)| end.0.duration_since(start.0) < RECOVERY)
+        });
+        !self.ready && self.restart_count > 1 && is_new && crashed
+    }
+
+    /// How the container ended the last time.
+    fn last_run(&self) -> Option<&ContainerStateTerminated> {
+        let states = [&self.state, &self.last_state];
+        let mut states = states.into_iter().flatten();
+        states.find_map(|state| state.terminated.as_ref())
+    }
 }
 
 impl PodState {
@@ -117,10 +164,8 @@ impl PodState {
             return None;
         }
         let status = &self.status;
-        let containers = [&status.init_container_statuses, &status.container_statuses];
-        let containers = containers.into_iter().flatten();
-        let states = containers.map(|it| (&*it.name, it.state.as_ref(), it.last_state.as_ref()));
-        first_failure(&self.metadata, states)
+        let init = first_failure(&self.metadata, &status.init_container_statuses);
+        init.or_else(|| first_failure(&self.metadata, &status.container_statuses))
     }
 
     /// The owner whose [`labels`](super::labels) the pod has; none once the pod is being deleted.
@@ -217,6 +262,36 @@ mod tests {
         let (_, message) = container_failure(&waiting("CrashLoopBackOff")).unwrap();
         let expected = "container main of pod sample-0: CrashLoopBackOff: no space left";
         assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn a_container_that_crashes_again_and_again_fails_between_its_crashes() {
+        let time = |minute: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute);
+        let container = |restarts: i32, ready: bool, last: i64| -> ContainerStatus {
+            let terminated = json!({
+                "exitCode": 1, "startedAt": time(0), "finishedAt": time(last),
+            });
+            serde_json::from_value(json!({
+                "name": "main", "ready": ready, "restartCount": restarts,
+                "state": { "running": { "startedAt": time(20) } },
+                "lastState": { "terminated": terminated },
+            }))
+            .unwrap()
+        };
+        let crashing = container(2, false, 1);
+        assert_eq!(crashing.failure(time(21)), Some("CrashLoopBackOff"));
+        assert_eq!(crashing.failure(time(30)), None, "it runs for long");
+        assert_eq!(
+            container(2, false, 11).failure(time(21)),
+            None,
+            "it ran for long"
+        );
+        assert_eq!(
+            container(1, false, 1).failure(time(21)),
+            None,
+            "it crashed once"
+        );
+        assert_eq!(container(2, true, 1).failure(time(21)), None, "it serves");
     }
 
     #[test]
