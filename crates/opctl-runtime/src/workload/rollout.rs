@@ -38,6 +38,22 @@ pub struct Rollout {
     pub failure: Option<String>,
     /// Why a container of a pod cannot run: a reason and a message.
     pub container_failure: Option<(String, String)>,
+    /// What goes on until it is complete.
+    pub step: Step,
+}
+
+/// What a Deployment does until it is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Its first pods are created.
+    Creating,
+    /// Its pods are replaced, since their specification has changed.
+    Updating,
+    /// It has more or fewer pods than desired.
+    Scaling,
+    /// It has all of its pods, but waits for them.
+    Waiting,
 }
 
 impl Rollout {
@@ -68,6 +84,7 @@ impl Rollout {
                 .filter(|_| observed)
                 .and_then(|failure| failure.message.clone()),
             container_failure: None,
+            step: step(deployment, &status, replicas),
         }
     }
 
@@ -96,10 +113,12 @@ impl Rollout {
         if self.complete {
             return health.awaiting("the Deployment controller has yet to see a change");
         }
-        let health = health.progressing(
-            "RollingOut",
-            "pods are being created, replaced or deleted, or are not ready",
-        );
+        let health = match self.step {
+            Step::Creating => health.progressing("Creating", "the first pods are being created"),
+            Step::Updating => health.progressing("Updating", "pods are being replaced"),
+            Step::Scaling => health.progressing("Scaling", "pods are being created or deleted"),
+            Step::Waiting => health.progressing("PodsNotReady", "pods are not ready"),
+        };
         let replicas = self.failure.clone();
         let failure = replicas
             .map(|message| ("ReplicaFailure".to_owned(), message))
@@ -113,6 +132,26 @@ impl Rollout {
                 health.stalled("ProgressDeadlineExceeded", message)
             }
         }
+    }
+}
+
+/// What a Deployment does that is not complete.
+fn step(deployment: Option<&Deployment>, status: &DeploymentStatus, replicas: i32) -> Step {
+    // The annotation counts the specifications of pods that a Deployment has had, and the reason stays once
+    // all pods have the latest one.
+    let annotations = deployment.and_then(|it| it.metadata.annotations.as_ref());
+    let revision = annotations.and_then(|it| it.get("deployment.kubernetes.io/revision"));
+    let progress = condition(status, "Progressing").and_then(|it| it.reason.as_deref());
+    if progress == Some("NewReplicaSetAvailable") {
+        if status.replicas.unwrap_or_default() == replicas {
+            Step::Waiting
+        } else {
+            Step::Scaling
+        }
+    } else if revision.is_none_or(|revision| revision == "1") {
+        Step::Creating
+    } else {
+        Step::Updating
     }
 }
 
@@ -202,6 +241,25 @@ mod tests {
                 k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
             ));
         assert_eq!(holding(Some(&deployment)), holding(None));
+    }
+
+    #[test]
+    fn created_replaced_and_scaled_pods_are_told_apart() {
+        let step = |revision: &str, reason: &str, replicas: i32| {
+            let mut deployment = with_condition(observed(1, 1), "Progressing", "True", reason);
+            let revision = (
+                "deployment.kubernetes.io/revision".to_owned(),
+                revision.to_owned(),
+            );
+            deployment.metadata.annotations = Some([revision].into());
+            Rollout::of(Some(&deployment), replicas).step
+        };
+        assert_eq!(Rollout::of(None, 3).step, Step::Creating);
+        assert_eq!(Rollout::of(Some(&observed(1, 1)), 3).step, Step::Creating);
+        assert_eq!(step("1", "ReplicaSetUpdated", 3), Step::Creating);
+        assert_eq!(step("2", "ReplicaSetUpdated", 3), Step::Updating);
+        assert_eq!(step("2", "NewReplicaSetAvailable", 5), Step::Scaling);
+        assert_eq!(step("1", "NewReplicaSetAvailable", 3), Step::Waiting);
     }
 
     #[test]
