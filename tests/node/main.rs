@@ -58,16 +58,19 @@ fn main() -> ExitCode {
     if let Some(obstacle) = &obstacle {
         eprintln!("{} tests on a real node are LEFT OUT: {obstacle}", TESTS.len());
     }
-    let trials = TESTS.iter().map(|(name, test)| {
+    let trial = |name: &str, test: fn(), is_ignored: bool| {
         let run = move || {
             test();
             Ok(())
         };
-        Trial::test(*name, run).with_ignored_flag(obstacle.is_some())
-    });
+        Trial::test(name, run).with_ignored_flag(is_ignored)
+    };
+    let cache = trial("old_versions_leave_the_cache", cache::old_versions_leave_the_cache, false);
+    let on_a_node = TESTS.iter().map(|(name, test)| trial(name, *test, obstacle.is_some()));
     // Each node takes the whole machine.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    let trials = [cache].into_iter().chain(on_a_node).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// Why there cannot be a node here.
