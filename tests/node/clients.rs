@@ -1,11 +1,17 @@
 //! Clients of what runs on the node.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
-use crate::cluster::text;
+use serde_json::Value;
+
+use crate::cluster::{Cluster, text};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,13 +52,111 @@ pub fn page(address: &str, port: u16) -> Result<String, String> {
     }
 }
 
-/// The status code for a request by HTTPS with this token.
-pub fn https_status(url: &str, token: Option<&str>) -> String {
-    let mut curl = Command::new("curl");
-    curl.args(["--insecure", "--silent", "--max-time", "5", "--output", "/dev/null"]);
-    curl.args(["--write-out", "%{http_code}", url]);
-    if let Some(token) = token {
-        curl.args(["--header", &format!("Authorization: Bearer {token}")]);
+/// A client of a PostgresCluster, with the password of its Secret.
+#[derive(Clone)]
+pub struct Postgres {
+    /// Runs psql, of another version than that of the image.
+    command: Arc<dyn Fn() -> Command + Send + Sync>,
+    password: String,
+    /// Where the primary is reached, and where any instance is.
+    pub primary: String,
+    pub all: String,
+}
+
+impl Postgres {
+    pub fn of(
+        object: &Value,
+        cluster: &Cluster,
+        command: impl Fn() -> Command + Send + Sync + 'static,
+    ) -> Self {
+        let name = |field: &str| object["status"][field].as_str().unwrap().to_owned();
+        let template = "go-template={{.data.password | base64decode}}";
+        let password = cluster.ok(&["get", "secret", &name("passwordSecret"), "-o", template]);
+        let address = |field: &str| {
+            let service = cluster.get(&["service", &name(field)]);
+            service["spec"]["clusterIP"].as_str().unwrap().to_owned()
+        };
+        let (primary, all) = (address("readWriteService"), address("readOnlyService"));
+        Self { command: Arc::new(command), password, primary, all }
     }
-    text(&curl.output().unwrap().stdout)
+
+    pub fn query(&self, address: &str, sql: &str) -> Result<String, String> {
+        let server = format!(
+            "host={address} user=postgres dbname=postgres password={} connect_timeout=2 \
+             tcp_user_timeout=2000 options='-c statement_timeout=5s'",
+            self.password
+        );
+        let mut psql = (self.command)();
+        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-c", sql, "-d"]);
+        let output = psql.arg(server).output().unwrap();
+        match output.status.success() {
+            true => Ok(text(&output.stdout).trim().to_owned()),
+            false => Err(text(&output.stderr)),
+        }
+    }
+}
+
+/// Requests in the background, one after another.
+pub struct Client {
+    done: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    thread: JoinHandle<Figures>,
+}
+
+/// What a client has seen.
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub requests: usize,
+    pub failed: usize,
+    /// The longest time between two answers with failures between them.
+    pub outage: Duration,
+    /// How often there was which failure.
+    pub failures: BTreeMap<String, usize>,
+}
+
+impl Client {
+    /// The pause is that between two requests.
+    pub fn start(
+        pause: Duration,
+        mut request: impl FnMut() -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        let (done, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (is_done, count) = (done.clone(), answered.clone());
+        let thread = thread::spawn(move || {
+            let mut figures = Figures::default();
+            let (mut last, mut is_failing) = (Instant::now(), false);
+            while !is_done.load(Ordering::Relaxed) {
+                figures.requests += 1;
+                let result = request();
+                if is_failing || result.is_err() {
+                    figures.outage = figures.outage.max(last.elapsed());
+                }
+                is_failing = result.is_err();
+                match result {
+                    Ok(()) => {
+                        last = Instant::now();
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(failure) => {
+                        figures.failed += 1;
+                        let line = failure.lines().next().unwrap_or("closed").to_owned();
+                        *figures.failures.entry(line).or_default() += 1;
+                    }
+                }
+                sleep(pause);
+            }
+            figures
+        });
+        Self { done, answered, thread }
+    }
+
+    /// How many requests have been answered so far.
+    pub fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    pub fn stop(self) -> Figures {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
 }

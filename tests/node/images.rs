@@ -66,9 +66,19 @@ pub const POSTGRES: Image = Image {
     stop_signal: "SIGINT",
 };
 
+/// Ends after some seconds, again and again, and says why.
+pub const CRASHING: Image = Image {
+    entrypoint: &["/bin/sh", "-c", "sleep 5; echo out of luck >/dev/termination-log; exit 1"],
+    command: &[],
+    ..MEMCACHED
+};
+
+/// Has nothing to run.
+pub const EMPTY: Image = Image { entrypoint: &["/nowhere"], command: &[], ..MEMCACHED };
+
 impl Image {
     /// Writes the archive of the image with these names to a directory.
-    pub fn write(&self, names: &[&str], directory: &Path) {
+    pub fn write(&self, names: &[String], directory: &Path) {
         let config = json!({
             "Entrypoint": self.entrypoint,
             "Cmd": self.command,
@@ -76,7 +86,12 @@ impl Image {
             "StopSignal": self.stop_signal,
             "User": self.user,
         });
-        archive(self.name, &self.layer(), &config, names, directory);
+        archive(&self.layer(), &config, names, directory);
+    }
+
+    /// The command line of its process.
+    pub fn words(&self) -> Vec<String> {
+        self.entrypoint.iter().chain(self.command).map(|word| (*word).to_owned()).collect()
     }
 
     /// The archive of all files.
@@ -107,11 +122,11 @@ pub fn write_program(program: &Path, config: &Value, name: &str, directory: &Pat
     tar.arg("-chf").arg(&layer).args(["--absolute-names", "--numeric-owner"]);
     tar.arg(format!("--transform=s|^{}$|/manager|", program.display()));
     finished("tar", tar.arg(program).args(libraries).output().unwrap());
-    archive("operator", &layer, config, &[name], directory);
+    archive(&layer, config, &[name.to_owned()], directory);
 }
 
 /// Writes an archive as `docker save` does.
-fn archive(name: &str, layer: &Path, config: &Value, names: &[&str], directory: &Path) {
+fn archive(layer: &Path, config: &Value, names: &[String], directory: &Path) {
     let bytes = fs::read(layer).unwrap();
     let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let config = json!({
@@ -126,6 +141,7 @@ fn archive(name: &str, layer: &Path, config: &Value, names: &[&str], directory: 
     fs::write(parts.path().join("manifest.json"), manifest.to_string()).unwrap();
     std::os::unix::fs::symlink(layer, parts.path().join("layer.tar")).unwrap();
     let mut tar = Command::new("tar");
+    let name = names[0].replace(['/', ':'], "-");
     tar.arg("-C").arg(parts.path()).arg("-chf").arg(directory.join(format!("{name}.tar")));
     tar.args(["manifest.json", "config.json", "layer.tar"]);
     finished("tar", tar.output().unwrap());

@@ -30,6 +30,10 @@ cgroup=opctl-node-$$
 for controller in $(cgroups); do
   mkdir "$controller/$cgroup"
 done
+# Pods ask for little: where a machine is busy, all that is not in a pod would come first.
+for weight in /sys/fs/cgroup/{,*/}"$cgroup"/cpu.{weight,shares}; do
+  [ ! -e "$weight" ] || echo 10000 >"$weight"
+done
 
 unshare --mount --pid --ipc --uts --fork --kill-child --mount-proc \
   "$here/boot.sh" "$tree" "$programs" "$directory" "$cgroup" || true

@@ -1,16 +1,21 @@
 //! The recipes on a real node: what simulated pods hide. Needs Linux, root, namespaces, `apt-get` and Debian's
 //! mirror (elsewhere the tests say that they are left out), and Go, perl and curl.
 //!
-//! The first run makes the node's programs and images, which takes minutes.
+//! The first run makes the node's programs and images, which takes minutes. `OPCTL_STORM=30` asks for a storm of
+//! 30 minutes in addition, and `OPCTL_SEED` for another one.
 
 // Clippy recognises tests by their attribute, which the tests of a custom harness do not have.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 // Namespaces are Linux'.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+#[cfg(target_os = "linux")]
+mod broken;
 mod cache;
 mod clients;
 mod debian;
+#[cfg(target_os = "linux")]
+mod drains;
 mod images;
 #[cfg(target_os = "linux")]
 mod node;
@@ -20,7 +25,14 @@ mod postgres;
 mod programs;
 #[cfg(target_os = "linux")]
 mod servers;
+#[cfg(target_os = "linux")]
+mod site;
+#[cfg(target_os = "linux")]
+mod storm;
+#[cfg(target_os = "linux")]
 mod truth;
+#[cfg(target_os = "linux")]
+mod verdict;
 
 // Each test program has a use for a part of what they share.
 #[allow(dead_code)]
@@ -36,6 +48,9 @@ mod machine;
 #[path = "../operator/project.rs"]
 mod project;
 #[allow(dead_code)]
+#[path = "../operator/random.rs"]
+mod random;
+#[allow(dead_code)]
 #[path = "../operator/wait.rs"]
 mod wait;
 
@@ -47,11 +62,14 @@ use rustix::process::geteuid;
 #[cfg(target_os = "linux")]
 const TESTS: &[(&str, fn())] = &[
     ("a_killed_machine_leaves_nothing", node::a_killed_machine_leaves_nothing),
-    ("memcached_and_web_server_work_on_a_real_node", servers::work_on_a_real_node),
-    ("a_postgres_cluster_works_on_a_real_node", postgres::work_on_a_real_node),
+    ("recipes_work_on_a_real_node", site::recipes_work_on_a_real_node),
+    (STORM, site::recipes_survive_a_storm),
 ];
 #[cfg(not(target_os = "linux"))]
 const TESTS: &[(&str, fn())] = &[("recipes_work_on_a_real_node", || ())];
+
+/// A slice of it belongs to the others: this one is for who asks for it.
+const STORM: &str = "recipes_survive_a_storm";
 
 fn main() -> ExitCode {
     let obstacle = obstacle();
@@ -66,7 +84,10 @@ fn main() -> ExitCode {
         Trial::test(name, run).with_ignored_flag(is_ignored)
     };
     let cache = trial("old_versions_leave_the_cache", cache::old_versions_leave_the_cache, false);
-    let on_a_node = TESTS.iter().map(|(name, test)| trial(name, *test, obstacle.is_some()));
+    let on_a_node = TESTS.iter().map(|(name, test)| {
+        let is_wanted = *name != STORM || std::env::var_os("OPCTL_STORM").is_some();
+        trial(name, *test, obstacle.is_some() || !is_wanted)
+    });
     // Each node takes the whole machine.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     let trials = [cache].into_iter().chain(on_a_node).collect();

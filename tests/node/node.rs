@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cache::cached;
@@ -20,8 +22,8 @@ use crate::machine::processes;
 use crate::programs::programs;
 use crate::wait::{eventually, timed};
 
-/// What the machine has beside Kubernetes.
-const PACKAGES: [&str; 10] = [
+/// What the machine has beside Kubernetes, and clients that are not installed here.
+const PACKAGES: [&str; 11] = [
     "bash",
     "containerd",
     "containernetworking-plugins",
@@ -30,6 +32,7 @@ const PACKAGES: [&str; 10] = [
     "mount",
     "nftables",
     "openssl",
+    "postgresql-client-17",
     "runc",
     "util-linux",
 ];
@@ -46,7 +49,7 @@ impl Node {
         let directory = tempfile::tempdir().unwrap();
         let archives = directory.path().join("shared/images");
         fs::create_dir_all(&archives).unwrap();
-        PAUSE.write(&["localhost/pause:1"], &archives);
+        PAUSE.write(&["localhost/pause:1".to_owned()], &archives);
         images(&archives);
 
         timed("start of the node", || {
@@ -78,6 +81,38 @@ impl Node {
         })
     }
 
+    /// Commands of a program of the machine.
+    pub fn client(&self, program: &'static str) -> impl Fn() -> Command + use<> {
+        let tree = tree();
+        move || {
+            let mut command = Command::new("chroot");
+            command.arg(&tree).arg(program);
+            command
+        }
+    }
+
+    /// Kills a service of the machine, which starts it again.
+    pub fn kill_service(&self, program: &str) {
+        let network = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let own = network(&self.machine.id().to_string());
+        let is_service = |(pid, words): &(i32, Vec<String>)| {
+            words.first().is_some_and(|word| word == program) && network(&pid.to_string()) == own
+        };
+        let killed: Vec<_> =
+            processes().into_iter().filter(is_service).map(|it| kill(it.0)).collect();
+        assert_eq!(killed, [true], "{program} should run");
+    }
+
+    /// The processes in a pod that are of its containers.
+    pub fn processes_of(&self, pod: &Value) -> Vec<(i32, Vec<String>)> {
+        let uid = format!("/pod{}/", pod["metadata"]["uid"].as_str().unwrap());
+        let is_of_pod = |(pid, words): &(i32, Vec<String>)| {
+            let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+            groups.contains(&uid) && !words.is_empty() && !words.ends_with(&PAUSE.words())
+        };
+        processes().into_iter().filter(is_of_pod).collect()
+    }
+
     /// Runs the closure in a thread of its own: none comes back from another network.
     fn entered<T: Send>(&self, run: impl FnOnce() -> T + Send) -> thread::Result<T> {
         let network = File::open(format!("/proc/{}/ns/net", self.machine.id())).unwrap();
@@ -90,15 +125,22 @@ impl Node {
     }
 }
 
+/// Whether the process was there to be killed.
+pub fn kill(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+}
+
+/// The files of the machine.
+fn tree() -> PathBuf {
+    cached("machine", &[&PACKAGES.join(" ")], |path| debian::tree(path, &PACKAGES, ""))
+}
+
 /// The command that is a machine until its standard input ends.
 fn machine(directory: &Path) -> Command {
-    let tree = cached("machine", &[&PACKAGES.join(" ")], |path| {
-        debian::tree(path, &PACKAGES, "");
-    });
     // The network's namespace is that of this process.
     let mut machine = Command::new("unshare");
     machine.arg("--net").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/node/machine.sh"));
-    machine.args([tree, programs()]).arg(directory);
+    machine.args([tree(), programs()]).arg(directory);
     machine.stdout(Stdio::piped()).process_group(0);
     machine
 }

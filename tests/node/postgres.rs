@@ -7,11 +7,6 @@ use std::thread;
 use std::time::Instant;
 
 use crate::cluster::{Cluster, condition, text};
-use crate::images::POSTGRES;
-use crate::machine::Machine;
-use crate::node::Node;
-use crate::operator;
-use crate::project::Project;
 use crate::wait::{eventually, timed};
 
 const NAME: &str = "postgrescluster-sample";
@@ -20,34 +15,21 @@ const READ_WRITE: &str = "postgrescluster-sample-rw";
 const READ_ONLY: &str = "postgrescluster-sample-ro";
 const INSTANCES: usize = 3;
 
-pub fn work_on_a_real_node() {
-    let machine = Machine::new();
-    let project = Project::init(&machine, "postgres-operator", &[]);
-    project.api("--group db --version v1 --kind PostgresCluster");
-    let node = Node::start(|images| {
-        POSTGRES.write(&["docker.io/library/postgres:17.6-alpine"], images);
-        operator::write_image(&project, images);
-    });
-    node.inside(|cluster| {
-        operator::deploy(&project, cluster);
-        let restricted = "pod-security.kubernetes.io/enforce=restricted";
-        cluster.ok(&["label", "namespace", "default", restricted]);
-        project.make_on(cluster, "sample");
-        settled(cluster, "new cluster");
-        query(cluster, READ_WRITE, "create table t (n int)").unwrap();
-        query(cluster, READ_WRITE, "insert into t values (0)").unwrap();
-        replicated(cluster, &[0]);
-        let refusal = query(cluster, &host(1), "insert into t values (-1)").unwrap_err();
-        assert!(refusal.contains("read-only transaction"), "{refusal}");
-        assert_eq!(query(cluster, READ_ONLY, "select n from t").as_deref(), Ok("0"));
-        is_backed_up(cluster);
-        let acknowledged = the_primary_goes_under_a_writer(cluster);
-        replicated(cluster, &acknowledged);
-        the_primary_loses_its_volume(cluster);
-        replicated(cluster, &acknowledged);
-        query(cluster, READ_WRITE, "delete from t").unwrap();
-        replicated(cluster, &[]);
-    });
+pub fn work(cluster: &Cluster) {
+    settled(cluster, "new cluster");
+    query(cluster, READ_WRITE, "create table t (n int)").unwrap();
+    query(cluster, READ_WRITE, "insert into t values (0)").unwrap();
+    replicated(cluster, &[0]);
+    let refusal = query(cluster, &host(1), "insert into t values (-1)").unwrap_err();
+    assert!(refusal.contains("read-only transaction"), "{refusal}");
+    assert_eq!(query(cluster, READ_ONLY, "select n from t").as_deref(), Ok("0"));
+    is_backed_up(cluster);
+    let acknowledged = the_primary_goes_under_a_writer(cluster);
+    replicated(cluster, &acknowledged);
+    the_primary_loses_its_volume(cluster);
+    replicated(cluster, &acknowledged);
+    query(cluster, READ_WRITE, "delete from t").unwrap();
+    replicated(cluster, &[]);
 }
 
 /// Waits until the operator says that all is well.

@@ -1,55 +1,32 @@
 //! Memcached and WebServer: deployed, used, scaled, broken, mended and healed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::clients::{https_status, memcached_keeps, page};
-use crate::cluster::{Cluster, condition};
-use crate::images::{MEMCACHED, NGINX};
-use crate::machine::Machine;
-use crate::node::Node;
-use crate::operator::{self, default_image, managers};
+use crate::clients::{Client, memcached_keeps, page};
+use crate::cluster::{Cluster, condition, text};
+use crate::operator::{self, managers};
 use crate::project::Project;
-use crate::truth::Truth;
+use crate::site::{KINDS, MISSING, Site, pods, settled};
 use crate::wait::{eventually, timed};
 
-const MEMCACHED_2: &str = "docker.io/library/memcached:2";
-const NGINX_2: &str = "docker.io/library/nginx:2";
-const MISSING: &str = "registry.example.com/missing:1";
+/// How many requests none of which may fail during rollouts, and from how many clients.
+const REQUESTS: usize = 10_000;
+const CLIENTS: usize = 4;
 
-pub fn work_on_a_real_node() {
-    let machine = Machine::new();
-    let project = Project::init(&machine, "servers-operator", &[]);
-    project.api("--group cache --version v1 --kind Memcached");
-    project.api("--group web --version v1 --kind WebServer");
-    let node = Node::start(|images| {
-        let memcached = default_image(&project, "src/controller/cache/memcached.rs");
-        MEMCACHED.write(&[&memcached, MEMCACHED_2], images);
-        let nginx = default_image(&project, "src/controller/web/web_server.rs");
-        NGINX.write(&[&nginx, NGINX_2], images);
-        operator::write_image(&project, images);
-    });
-    node.inside(|cluster| {
-        operator::deploy(&project, cluster);
-        let restricted = "pod-security.kubernetes.io/enforce=restricted";
-        cluster.ok(&["label", "namespace", "default", restricted]);
-        let truth = Truth::about(cluster, &["memcacheds", "webservers"]);
-        timed("from the samples to ready", || {
-            project.make_on(cluster, "sample");
-            serve(cluster, 3, 2);
-        });
-        names_resolve(cluster);
-        scale_and_heal(cluster);
-        an_image_that_does_not_exist(cluster);
-        a_rollout_drops_no_request(cluster);
-        metrics_are_for_those_who_may(&project, cluster);
-        another_manager_takes_over(&project, cluster);
-        truth.assert_told();
-    });
+/// A pod with a client that knows TLS.
+const CLIENT: &str = "postgrescluster-sample-1";
+
+pub fn work(site: &Site) {
+    let (cluster, project) = (site.cluster, site.project);
+    serve(cluster, 3, 2);
+    names_resolve(cluster);
+    scale_and_heal(cluster);
+    an_image_that_does_not_exist(cluster);
+    rollouts_drop_no_request(cluster);
+    metrics_are_for_those_who_may(project, cluster);
+    another_manager_takes_over(project, cluster);
 }
 
 /// Waits until both samples are ready with so many pods, and uses every one.
@@ -69,26 +46,8 @@ fn serve(cluster: &Cluster, memcached: usize, web: usize) {
     }
 }
 
-fn settled(cluster: &Cluster, kind: &str, size: usize) {
-    timed(&format!("{kind} with {size} pods"), || {
-        eventually(&format!("{kind} with {size} pods"), || {
-            let object = cluster.get(&[kind, &format!("{kind}-sample")]);
-            let status = &object["status"];
-            let is_settled = condition(&object, "Ready") == "True"
-                && status["observedGeneration"] == object["metadata"]["generation"]
-                && status["readyReplicas"] == json!(size)
-                && pods(cluster, &format!("{kind}-sample")).len() == size;
-            is_settled.then_some(()).ok_or_else(|| object.to_string())
-        });
-    });
-}
-
-fn pods(cluster: &Cluster, instance: &str) -> Vec<Value> {
-    let selector = format!("app.kubernetes.io/instance={instance}");
-    cluster.get(&["pods", "-l", &selector])["items"].as_array().cloned().unwrap_or_default()
-}
-
-fn service(cluster: &Cluster) -> (String, u16) {
+/// The address and the port of the sample of the web server.
+pub fn service(cluster: &Cluster) -> (String, u16) {
     let service = cluster.get(&["service", "webserver-sample"]);
     let port = service["spec"]["ports"][0]["port"].as_u64().unwrap();
     (service["spec"]["clusterIP"].as_str().unwrap().to_owned(), port.try_into().unwrap())
@@ -142,67 +101,59 @@ fn an_image_that_does_not_exist(cluster: &Cluster) {
     serve(cluster, 2, 4);
 }
 
-fn a_rollout_drops_no_request(cluster: &Cluster) {
+fn rollouts_drop_no_request(cluster: &Cluster) {
     let (address, port) = service(cluster);
-    let load = Load::start(move || page(&address, port));
-    let new = [("memcached", MEMCACHED_2), ("webserver", NGINX_2)];
-    for (kind, image) in new {
-        let object = format!("{kind}/{kind}-sample");
-        cluster.patch(&object, "merge", &json!({ "spec": { "image": image } }));
-    }
-    serve(cluster, 2, 4);
-    for (kind, image) in new {
-        for pod in pods(cluster, &format!("{kind}-sample")) {
-            assert_eq!(pod["spec"]["containers"][0]["image"], image);
+    let client = || {
+        let address = address.clone();
+        Client::start(Duration::from_millis(2), move || page(&address, port).map(drop))
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(|_| client()).collect();
+    let answered = || clients.iter().map(Client::answered).sum::<usize>();
+    let mut rollouts = 0;
+    while answered() < REQUESTS {
+        rollouts += 1;
+        for kind in &KINDS[..2] {
+            let image = kind.revisions[rollouts % 2];
+            cluster.patch(&kind.object(), "merge", &json!({ "spec": { "image": image } }));
+        }
+        serve(cluster, 2, 4);
+        for kind in &KINDS[..2] {
+            for pod in pods(cluster, &kind.sample()) {
+                let image = kind.revisions[rollouts % 2];
+                assert_eq!(pod["spec"]["containers"][0]["image"], image);
+            }
         }
     }
-    let (requests, failures) = load.stop();
-    eprintln!("{requests} requests during a rollout, {} failed", failures.len());
+    let figures: Vec<_> = clients.into_iter().map(Client::stop).collect();
+    let requests: usize = figures.iter().map(|it| it.requests).sum();
+    let failures: Vec<_> = figures.into_iter().flat_map(|it| it.failures).collect();
+    eprintln!("{requests} requests during {rollouts} rollouts, {} failed", failures.len());
     assert!(failures.is_empty(), "of {requests} requests failed: {failures:?}");
 }
 
-/// Requests in the background.
-struct Load {
-    done: Arc<AtomicBool>,
-    thread: JoinHandle<(usize, Vec<String>)>,
-}
-
-impl Load {
-    fn start(request: impl Fn() -> Result<String, String> + Send + 'static) -> Self {
-        let done = Arc::new(AtomicBool::new(false));
-        let is_done = done.clone();
-        let thread = thread::spawn(move || {
-            let (mut requests, mut failures) = (0, Vec::new());
-            while !is_done.load(Ordering::Relaxed) {
-                requests += 1;
-                failures.extend(request().err());
-                sleep(Duration::from_millis(2));
-            }
-            (requests, failures)
-        });
-        Self { done, thread }
-    }
-
-    fn stop(self) -> (usize, Vec<String>) {
-        self.done.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
-    }
-}
-
+/// As Prometheus sees them, in a pod.
 fn metrics_are_for_those_who_may(project: &Project, cluster: &Cluster) {
-    let namespace = operator::namespace(project);
-    let service = format!("{}-metrics-service", operator::name(project));
-    let service = cluster.get(&["service", &service, "-n", &namespace]);
-    let address = service["spec"]["clusterIP"].as_str().unwrap();
-    let url = format!("https://{address}:8443/metrics");
-    assert_eq!(https_status(&url, None), "401");
+    let (name, namespace) = (operator::name(project), operator::namespace(project));
+    let url = format!("https://{name}-metrics-service.{namespace}.svc:8443/metrics");
+    let status = |token: Option<&str>| -> String {
+        let wget = "wget --no-check-certificate -T 5 -S -q -O /dev/null --header \"$1\" $0";
+        let header =
+            format!("Authorization: {}", token.map_or(String::new(), |it| format!("Bearer {it}")));
+        let pod = ["exec", CLIENT, "--", "sh", "-c", wget, &url, &header];
+        let printed = text(&cluster.kubectl(&pod).stderr);
+        match printed.split_once("HTTP/1.1 ") {
+            Some((_, answer)) => answer.chars().take(3).collect(),
+            None => printed,
+        }
+    };
+    assert_eq!(status(None), "401");
     let token = cluster.ok(&["create", "token", "default"]);
-    assert_eq!(https_status(&url, Some(token.trim())), "403");
+    assert_eq!(status(Some(token.trim())), "403");
     let role = format!("--clusterrole={}-metrics-reader", project.name());
     let account = "--serviceaccount=default:default";
     cluster.ok(&["create", "clusterrolebinding", "scraper", &role, account]);
     // What was refused is remembered for a few seconds.
-    eventually("metrics", || match https_status(&url, Some(token.trim())) {
+    eventually("metrics", || match status(Some(token.trim())) {
         status if status == "200" => Ok(()),
         status => Err(status),
     });

@@ -12,6 +12,13 @@ run() {
   "$@" >"$SHARED/logs/$1.log" 2>&1 </dev/null &
 }
 
+# keep PROGRAM ARGUMENT...: the same, again whenever it ends, as a node keeps its services.
+keep() {
+  while :; do
+    "$@" || sleep 0.5
+  done >>"$SHARED/logs/$1.log" 2>&1 </dev/null &
+}
+
 # kubeconfig NAME USER GROUPS: a user with a token.
 kubeconfig() {
   echo "$1-token,$2,$1,\"$3\"" >>"$keys/tokens.csv"
@@ -66,7 +73,7 @@ start() {
   kubeconfig dns dns system:masters
   openssl genrsa -out "$keys/accounts.key" 2048 2>/dev/null
 
-  run containerd --config /config/containerd.toml
+  keep containerd --config /config/containerd.toml
   run etcd --data-dir /run/etcd --unsafe-no-fsync
   run kube-apiserver \
     --advertise-address "$ADDRESS" --bind-address "$ADDRESS" --cert-dir "$keys" \
@@ -92,7 +99,7 @@ start() {
     --conntrack-min 0 --conntrack-max-per-core 0 \
     --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0
   run coredns -conf /config/Corefile
-  run kubelet --config /config/kubelet.yaml --cgroup-root "/$CGROUP" --kubeconfig "$SHARED/kubelet.kubeconfig" \
+  keep kubelet --config /config/kubelet.yaml --cgroup-root "/$CGROUP" --kubeconfig "$SHARED/kubelet.kubeconfig" \
     --root-dir /data/kubelet --cert-dir /run/kubelet --node-ip "$ADDRESS" --hostname-override node
 
   for image in "$SHARED"/images/*.tar; do
