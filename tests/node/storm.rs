@@ -95,13 +95,23 @@ impl Storm<'_> {
         format!("{} {field}: {value}", kind.sample())
     }
 
-    /// The primary of a database must not be replaced meanwhile: its StatefulSet would wait for replicas,
-    /// which wait for the primary.
+    /// A database gets its version back before anything else happens: its primary would get the missing one
+    /// where it goes meanwhile, and its StatefulSet then waits for replicas, which wait for the primary.
     fn set_missing(&self, kind: &Kind) -> String {
-        if kind.revision == "version" {
+        let is_database = kind.revision == "version";
+        if is_database {
             self.settle();
         }
-        self.set(kind, kind.revision, &json!(kind.missing))
+        let operation = self.set(kind, kind.revision, &json!(kind.missing));
+        if is_database {
+            eventually("report of a missing image", || {
+                let object = self.site.cluster.get(&[&kind.object()]);
+                let is_reported = condition(&object, "Degraded") == "True";
+                is_reported.then_some(()).ok_or_else(|| object["status"].to_string())
+            });
+            self.settle();
+        }
+        operation
     }
 
     /// A process in a pod.

@@ -32,6 +32,11 @@ pub fn lies_of(object: &Value, objects: &[Value]) -> Vec<(&'static str, String)>
         false => check(failures.is_empty(), "not Degraded, though something is wrong", seen),
     }
 
+    let is_stuck = failures.contains(&"ProgressDeadlineExceeded");
+    check(is("Stalled") == is_stuck, "Stalled is wrong", format!("{failures:?}"));
+    let states = ["Ready", "Reconciling", "Stalled"].into_iter().filter(|state| is(state)).count();
+    check(states == 1, "not one of Ready, Reconciling and Stalled", states.to_string());
+
     let complete = real.is_complete();
     let seen = format!("{} pods, ready: {}", real.pods.len(), real.ready());
     check(is("Ready") == (complete && failures.is_empty()), "Ready is wrong", seen.clone());
@@ -59,8 +64,8 @@ pub fn lies_of(object: &Value, objects: &[Value]) -> Vec<(&'static str, String)>
 /// What belongs to an object.
 struct Reality<'a> {
     object: &'a Value,
-    /// The Deployment or the StatefulSet.
-    workload: &'a Value,
+    /// The Deployment or the StatefulSets.
+    workloads: Vec<&'a Value>,
     /// Those that stay: the workload's controller does not wait for the others.
     pods: Vec<&'a Value>,
     claims: Vec<&'a Value>,
@@ -75,35 +80,32 @@ impl<'a> Reality<'a> {
             objects.iter().filter(in_namespace).filter(move |it| it["kind"] == kind)
         };
         let owned = |it: &&Value| it["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"];
-        let workload = of_kind("Deployment").chain(of_kind("StatefulSet")).find(owned)?;
-        let labels = |it: &&Value| {
-            let selector = workload["spec"]["selector"]["matchLabels"].as_object().unwrap();
-            selector.iter().all(|(key, value)| it["metadata"]["labels"][key] == *value)
-        };
+        let workloads = of_kind("Deployment").chain(of_kind("StatefulSet"));
+        let workloads: Vec<_> = workloads.filter(owned).collect();
         let stays = |it: &&Value| it["metadata"]["deletionTimestamp"].is_null();
-        let instance = |it: &&Value| {
-            it["metadata"]["labels"]["app.kubernetes.io/instance"] == metadata["name"]
+        let label = |it: &Value, name: &str| {
+            it["metadata"]["labels"][format!("app.kubernetes.io/{name}")].clone()
         };
-        // That of backups is bound when the first one begins.
-        let has_data =
-            |it: &&Value| it["metadata"]["labels"]["app.kubernetes.io/component"] == "database";
-        Some(Self {
+        let instance = |it: &&Value| label(it, "instance") == metadata["name"];
+        let serves = |it: &&Value| instance(it) && label(it, "component") != "backup";
+        (!workloads.is_empty()).then(|| Self {
             object,
-            workload,
-            pods: of_kind("Pod").filter(labels).filter(stays).collect(),
-            claims: of_kind("PersistentVolumeClaim").filter(instance).filter(has_data).collect(),
+            workloads,
+            pods: of_kind("Pod").filter(serves).filter(stays).collect(),
+            // That of backups is bound when the first one begins.
+            claims: of_kind("PersistentVolumeClaim").filter(serves).collect(),
             jobs: of_kind("Job").filter(instance).collect(),
         })
     }
 
-    fn is_deployment(&self) -> bool {
-        self.workload["kind"] == "Deployment"
+    fn deployment(&self) -> Option<&'a Value> {
+        self.workloads.iter().copied().find(|it| it["kind"] == "Deployment")
     }
 
     /// Its own condition; or, of a database, whether its primary is ready.
     fn is_available(&self) -> bool {
-        if self.is_deployment() {
-            return condition(self.workload, "Available") == "True";
+        if let Some(deployment) = self.deployment() {
+            return condition(deployment, "Available") == "True";
         }
         let primary = &self.object["status"]["primary"];
         let mut primary = self.pods.iter().filter(|pod| pod["metadata"]["name"] == *primary);
@@ -115,21 +117,23 @@ impl<'a> Reality<'a> {
     }
 
     fn is_complete(&self) -> bool {
-        let template = &self.workload["spec"]["template"]["spec"]["containers"][0]["image"];
-        let is_new = |pod: &&&Value| pod["spec"]["containers"][0]["image"] == *template;
-        self.workload["spec"]["replicas"] == self.ready()
+        let workloads = self.workloads.iter();
+        let replicas = workloads.clone().filter_map(|it| it["spec"]["replicas"].as_u64());
+        let image = |pod: &Value| pod["containers"][0]["image"].clone();
+        let images: Vec<_> = workloads.map(|it| image(&it["spec"]["template"]["spec"])).collect();
+        replicas.sum::<u64>() == self.ready() as u64
             && self.pods.len() == self.ready()
-            && self.pods.iter().filter(is_new).count() == self.ready()
+            && self.pods.iter().all(|pod| images.contains(&image(&pod["spec"])))
     }
 
     /// Why something does not run.
     fn failures(&self) -> Vec<&'a str> {
         let mut failures: Vec<_> = self.pods.iter().flat_map(|pod| failures(pod)).collect();
-        if condition(self.workload, "ReplicaFailure") == "True" {
-            failures.push("ReplicaFailure");
-        }
-        if reason(self.workload, "Progressing") == "ProgressDeadlineExceeded" {
-            failures.push("ProgressDeadlineExceeded");
+        for workload in &self.workloads {
+            let is_short = condition(workload, "ReplicaFailure") == "True";
+            failures.extend(is_short.then_some("ReplicaFailure"));
+            let stuck = "ProgressDeadlineExceeded";
+            failures.extend((reason(workload, "Progressing") == stuck).then_some(stuck));
         }
         failures
     }
@@ -140,23 +144,22 @@ impl<'a> Reality<'a> {
 
     /// Whether the reason for progress can be.
     fn is_step(&self, told: &str) -> bool {
-        let annotations = &self.workload["metadata"]["annotations"];
-        let is_first = annotations["deployment.kubernetes.io/revision"] == "1";
-        let replicas = self.workload["spec"]["replicas"].as_u64();
+        let Some(deployment) = self.deployment() else { return true };
+        let is_first = revision(deployment) == "1";
+        let replicas = deployment["status"]["replicas"].as_u64().unwrap_or_default();
         match told {
             "Creating" => is_first,
             "Updating" => !is_first,
-            "Scaling" => self.workload["status"]["replicas"].as_u64().or(Some(0)) != replicas,
+            "Scaling" => deployment["spec"]["replicas"] != replicas,
             "PodsNotReady" => self.ready() < self.pods.len(),
-            // Of a StatefulSet, or over in a moment.
-            _ => !self.is_deployment() || told == "AwaitingObservation",
+            // It is over in a moment.
+            _ => told == "AwaitingObservation",
         }
     }
 
     fn step(&self) -> String {
-        let annotations = &self.workload["metadata"]["annotations"];
-        let revision = &annotations["deployment.kubernetes.io/revision"];
-        format!("revision {revision}, {}", self.workload["status"])
+        let step = |it: &Value| format!("revision {}, {}", revision(it), it["status"]);
+        self.deployment().map(step).unwrap_or_default()
     }
 
     /// The versions of the images whose containers run.
@@ -185,6 +188,11 @@ impl<'a> Reality<'a> {
         };
         Some((result, job["metadata"]["name"].as_str().unwrap()))
     }
+}
+
+/// Counts the specifications of pods that a Deployment has had.
+fn revision(deployment: &Value) -> &Value {
+    &deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
 }
 
 fn reason<'a>(object: &'a Value, type_: &str) -> &'a str {
