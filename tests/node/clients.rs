@@ -52,12 +52,12 @@ pub fn page(address: &str, port: u16) -> Result<String, String> {
     }
 }
 
-/// A client of a PostgresCluster, with the password of its Secret.
+/// A client of a PostgresCluster, with what its Secret says.
 #[derive(Clone)]
 pub struct Postgres {
     /// Runs psql, of another version than that of the image.
     command: Arc<dyn Fn() -> Command + Send + Sync>,
-    password: String,
+    secret: BTreeMap<String, String>,
     /// Where the primary is reached, and where any instance is.
     pub primary: String,
     pub all: String,
@@ -69,22 +69,30 @@ impl Postgres {
         cluster: &Cluster,
         command: impl Fn() -> Command + Send + Sync + 'static,
     ) -> Self {
-        let name = |field: &str| object["status"][field].as_str().unwrap().to_owned();
-        let template = "go-template={{.data.password | base64decode}}";
-        let password = cluster.ok(&["get", "secret", &name("passwordSecret"), "-o", template]);
+        let status = &object["status"];
         let address = |field: &str| {
-            let service = cluster.get(&["service", &name(field)]);
+            let service = cluster.get(&["service", status[field].as_str().unwrap()]);
             service["spec"]["clusterIP"].as_str().unwrap().to_owned()
         };
-        let (primary, all) = (address("readWriteService"), address("readOnlyService"));
-        Self { command: Arc::new(command), password, primary, all }
+        let secrets = ["appSecret", "passwordSecret"].iter();
+        let secret = secrets.filter_map(|field| status[field].as_str()).next().unwrap();
+        let template = "go-template={{range $key, $value := .data}}{{$key}} {{$value | base64decode}}\n{{end}}";
+        let data = cluster.ok(&["get", "secret", secret, "-o", template]);
+        let data = data.lines().filter_map(|line| line.split_once(' '));
+        Self {
+            command: Arc::new(command),
+            secret: data.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            primary: address("readWriteService"),
+            all: address("readOnlyService"),
+        }
     }
 
     pub fn query(&self, address: &str, sql: &str) -> Result<String, String> {
+        let (user, password) = (&self.secret["username"], &self.secret["password"]);
+        let database = self.secret.get("dbname").unwrap_or(user);
         let server = format!(
-            "host={address} user=postgres dbname=postgres password={} connect_timeout=2 \
-             tcp_user_timeout=2000 options='-c statement_timeout=5s'",
-            self.password
+            "host={address} user={user} dbname={database} password={password} connect_timeout=2 \
+             tcp_user_timeout=2000 options='-c statement_timeout=5s'"
         );
         let mut psql = (self.command)();
         psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-c", sql, "-d"]);

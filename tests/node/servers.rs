@@ -15,9 +15,6 @@ use crate::wait::{eventually, timed};
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 4;
 
-/// A pod with a client that knows TLS.
-const CLIENT: &str = "postgrescluster-sample-1";
-
 pub fn work(site: &Site) {
     let (cluster, project) = (site.cluster, site.project);
     serve(cluster, 3, 2);
@@ -131,15 +128,17 @@ fn rollouts_drop_no_request(cluster: &Cluster) {
     assert!(failures.is_empty(), "of {requests} requests failed: {failures:?}");
 }
 
-/// As Prometheus sees them, in a pod.
+/// As Prometheus sees them, in a pod, whose client has to know TLS.
 fn metrics_are_for_those_who_may(project: &Project, cluster: &Cluster) {
     let (name, namespace) = (operator::name(project), operator::namespace(project));
     let url = format!("https://{name}-metrics-service.{namespace}.svc:8443/metrics");
+    let client = pods(cluster, "postgrescluster-sample").pop().unwrap();
+    let client = client["metadata"]["name"].as_str().unwrap();
     let status = |token: Option<&str>| -> String {
         let wget = "wget --no-check-certificate -T 5 -S -q -O /dev/null --header \"$1\" $0";
         let header =
             format!("Authorization: {}", token.map_or(String::new(), |it| format!("Bearer {it}")));
-        let pod = ["exec", CLIENT, "--", "sh", "-c", wget, &url, &header];
+        let pod = ["exec", client, "--", "sh", "-c", wget, &url, &header];
         let printed = text(&cluster.kubectl(&pod).stderr);
         match printed.split_once("HTTP/1.1 ") {
             Some((_, answer)) => answer.chars().take(3).collect(),
