@@ -109,6 +109,7 @@ fn the_page_has_what_instances_log() {
         "the data are lost, and instances",
         "the data are lost, and there is no other instance",
         "refuse the password",
+        "which restoreFrom is set to, does not answer",
         "the data here are",
     ] {
         assert!(page.contains(logged) && script.contains(logged), "{logged}");

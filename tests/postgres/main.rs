@@ -213,6 +213,22 @@ fn what_a_promoted_replica_has_is_never_lost() {
     assert_eq!(kept(&cluster, 0).len(), 1);
 }
 
+#[test]
+fn the_primary_waits_for_the_instance_that_a_person_has_chosen() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(0);
+    cluster.query(1, "select pg_promote()").unwrap();
+    cluster.insert(1, 2);
+    cluster.stop(1);
+    cluster.restore_from = "1".to_owned();
+    let log = cluster.fails(0);
+    assert!(log.contains("instance 1, which restoreFrom is set to, does not answer"), "{log}");
+    cluster.start(1);
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, ALL).as_deref(), Ok("1 2"));
+}
+
 fn insert_fails(cluster: &Cluster, instance: usize) -> bool {
     cluster.query(instance, "insert into t values (0)").is_err()
 }
