@@ -23,6 +23,9 @@ use crate::programs::{FOLDER, USER, command};
 
 const INSTANCES: usize = 3;
 
+/// How far a replica that is ready may be behind.
+pub const BOUND: Duration = Duration::from_secs(3);
+
 pub struct Cluster {
     folder: TempDir,
     pub programs: PathBuf,
@@ -136,6 +139,7 @@ impl Cluster {
             .env("DUMP", &self.dump)
             .env("BACKUPS", &self.backups)
             .env("PATIENCE", "5")
+            .env("MAX_LAG", BOUND.as_secs().to_string())
             .env("WAL_KEEP_SIZE", "0");
         command
     }

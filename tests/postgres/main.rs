@@ -19,10 +19,11 @@ mod walk;
 #[path = "../hostile/random.rs"]
 mod random;
 
+use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use cluster::{Cluster, eventually};
+use cluster::{BOUND, Cluster, eventually};
 use programs::SEVENTEEN;
 
 const TABLE: &str = "create table t (x int)";
@@ -367,6 +368,90 @@ fn there_is_one_primary() {
     // One that is promoted by hand does not count as a replica any more.
     cluster.query(1, "select pg_promote()").unwrap();
     eventually("an instance that is not ready", || (!cluster.ready(1)).then_some(()));
+}
+
+#[test]
+fn a_replica_can_be_read_while_the_primary_is_away() {
+    let mut cluster = with_a_row(2);
+    cluster.stop(0);
+    sleep(BOUND + BOUND);
+    assert!(cluster.ready(1));
+    assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1"));
+    cluster.start(0);
+    cluster.until_ready(0);
+    cluster.insert(0, 2);
+    cluster.until(1, ALL, "1 2");
+    assert!(cluster.ready(1));
+
+    // One that starts meanwhile does not know what it lacks.
+    cluster.stop(0);
+    cluster.stop(1);
+    cluster.start(1);
+    cluster.until(1, ALL, "1 2");
+    sleep(BOUND);
+    assert!(!cluster.ready(1));
+    assert_eq!(cluster.alive(1), Ok(()));
+}
+
+#[test]
+fn a_replica_that_is_far_behind_is_not_ready() {
+    let mut cluster = with_a_row(2);
+    cluster.query(1, "select pg_wal_replay_pause()").unwrap();
+    cluster.insert(0, 2);
+    assert!(cluster.ready(1), "it is not far behind yet");
+    eventually("an instance that is not ready", || (!cluster.ready(1)).then_some(()));
+    assert_eq!(cluster.alive(1), Ok(()));
+    assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1"));
+    cluster.query(1, "select pg_wal_replay_resume()").unwrap();
+    cluster.until_ready(1);
+    assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1 2"));
+}
+
+#[test]
+fn a_replica_that_receives_nothing_from_a_primary_that_serves_is_not_ready() {
+    let mut cluster = with_a_row(2);
+    let hba = cluster.path("0/run/pg_hba.conf");
+    let allowed = fs::read_to_string(&hba).unwrap();
+    let reload = "select pg_reload_conf(), pg_terminate_backend(pid) from pg_stat_replication";
+    fs::write(&hba, format!("host replication all all reject\n{allowed}")).unwrap();
+    cluster.query(0, reload).unwrap();
+    eventually("an instance that is not ready", || (!cluster.ready(1)).then_some(()));
+    assert_eq!(cluster.alive(1), Ok(()));
+    fs::write(&hba, allowed).unwrap();
+    cluster.query(0, "select pg_reload_conf()").unwrap();
+    cluster.until_ready(1);
+}
+
+#[test]
+fn a_replica_compares_its_data_with_a_primary_that_comes_back() {
+    let mut cluster = with_a_row(2);
+    cluster.connect();
+    for instance in [1, 0] {
+        cluster.stop(instance);
+    }
+    cluster.save_data(0);
+    for instance in [0, 1] {
+        cluster.start(instance);
+        cluster.until_ready(instance);
+    }
+    cluster.insert(0, 2);
+    cluster.until(1, ALL, "1 2");
+    // It comes back with an older volume, does not see the replica, and goes on to where that one is.
+    cluster.cut(1, true);
+    cluster.stop(0);
+    cluster.recall_data(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    for row in 3..9 {
+        cluster.insert(0, row);
+    }
+    cluster.cut(1, false);
+    let aside = "not following the primary, which does not have all of them";
+    eventually("a replica that stands aside", || cluster.log(1).contains(aside).then_some(()));
+    assert!(!cluster.ready(1));
+    assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1 2"));
+    let log = cluster.log(1);
+    assert!(!log.contains("starting again"), "it was restarted: {log}");
 }
 
 #[test]
