@@ -49,7 +49,7 @@ fn settled(cluster: &Cluster, what: &str) {
 fn query(cluster: &Cluster, host: &str, sql: &str) -> Result<String, String> {
     let pod = format!("{NAME}-{}", INSTANCES - 1);
     let template = "go-template={{.data.password | base64decode}}";
-    let password = cluster.ok(&["get", "secret", &format!("{NAME}-password"), "-o", template]);
+    let password = cluster.ok(&["get", "secret", &format!("{NAME}-superuser"), "-o", template]);
     let password = format!("PGPASSWORD={password}");
     let database = format!("host={host} user=postgres connect_timeout=2");
     let psql = ["psql", "--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-c", sql];

@@ -40,22 +40,22 @@ fn every_database_is_dumped_to_a_file_of_its_own() {
         let update = format!("update pg_database set {setting} where datname = '{name}'");
         cluster.query(0, &update).unwrap();
     }
-    cluster.query(0, "create role app password 'secret'").unwrap();
+    cluster.query(0, "create role shop password 'secret'").unwrap();
     cluster.query(0, "comment on role postgres is 'two\nlines'").unwrap();
     cluster.backup(2).unwrap();
     let dump = &cluster.backups()[0];
 
     let list = fs::read_to_string(dump.join("databases")).unwrap();
-    assert_eq!(list.lines().count(), NAMES.len() + 2, "{list}");
+    assert_eq!(list.lines().count(), NAMES.len() + 3, "{list}");
     for line in list.lines() {
         let (oid, name) = line.split_once(' ').unwrap();
         assert!(dump.join(format!("{oid}.dump")).exists(), "{line}");
         let name: String = serde_json::from_str(name).unwrap();
-        let known = NAMES.contains(&&*name) || ["postgres", "template1"].contains(&&*name);
+        let known = NAMES.contains(&&*name) || ["app", "postgres", "template1"].contains(&&*name);
         assert!(known, "{name}");
     }
     let globals = fs::read_to_string(dump.join("globals.sql")).unwrap();
-    assert!(globals.contains("ROLE app"), "{globals}");
+    assert!(globals.contains("ROLE shop"), "{globals}");
     assert!(!globals.contains("ROLE postgres") && !globals.contains("lines"), "{globals}");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(dump), mode(&dump.join("globals.sql"))), (0o700, 0o600));

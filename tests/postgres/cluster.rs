@@ -72,6 +72,7 @@ impl Cluster {
             processes: [const { None }; INSTANCES],
         };
         cluster.render();
+        cluster.folder("passwords");
         cluster.set_password("70617373776f7264");
         cluster.folder("backups");
         for instance in 0..INSTANCES {
@@ -81,10 +82,17 @@ impl Cluster {
         cluster
     }
 
-    /// What the operator's Secret has, and the volume of an instance follows.
+    /// What the operator's Secrets have, and the volumes of instances follow.
     pub fn set_password(&mut self, password: &str) {
         password.clone_into(&mut self.password);
-        fs::write(self.path("password"), password).unwrap();
+        for role in ["postgres", "replicator", "app"] {
+            fs::write(self.path(&format!("passwords/{role}")), self.password_of(role)).unwrap();
+        }
+    }
+
+    /// Each role has another password, with that of the superuser in it.
+    pub fn password_of(&self, role: &str) -> String {
+        if role == "postgres" { self.password.clone() } else { format!("{}-{role}", self.password) }
     }
 
     /// Makes a project, whose scripts are these.
@@ -109,7 +117,9 @@ impl Cluster {
             fs::read_to_string(self.path(&path)).unwrap()
         };
         let script = match name {
-            "start.sh" => ["decide.sh", "facts.sh", "restore.sh", name].map(text).concat(),
+            "start.sh" => {
+                ["decide.sh", "facts.sh", "restore.sh", "roles.sh", name].map(text).concat()
+            }
             name => text(name),
         };
         let mut command = command(&self.programs, "/bin/sh");
@@ -128,7 +138,7 @@ impl Cluster {
         command
             .env("POD_NAME", format!("sample-{instance}"))
             .env("PGDATA", self.data(instance))
-            .env("PASSWORD_FILE", self.path("password"))
+            .env("PASSWORDS", self.path("passwords"))
             .env("RUN", self.path(&format!("{instance}/run")))
             .env("LISTEN_ADDRESSES", "127.0.0.1")
             .env("PGPORT", self.ports[instance].to_string())
@@ -469,6 +479,20 @@ impl Cluster {
             self.query(0, "select pg_switch_wal()").unwrap();
             self.query(0, "checkpoint").unwrap();
         }
+    }
+
+    /// Asks an instance as a role.
+    pub fn query_as(
+        &self,
+        role: &str,
+        instance: usize,
+        connection: &str,
+        sql: &str,
+    ) -> Result<String, String> {
+        let mut psql = self.client(instance, "psql");
+        psql.env("PGPASSWORD", self.password_of(role)).env("PGUSER", role);
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command", sql]);
+        outcome(psql.arg(connection).output().unwrap())
     }
 
     /// Asks a database of the primary.

@@ -298,7 +298,7 @@ fn backup() {
         assert!(after.contains(&before[1]), "the last good dump: {before:?} {after:?}");
         for dump in after {
             let list = fs::read_to_string(dump.join("databases")).unwrap();
-            assert_eq!(list.lines().count(), 3, "{list}");
+            assert_eq!(list.lines().count(), 4, "{list}");
             for line in list.lines() {
                 cluster.list(&dump.join(format!("{}.dump", line.split_once(' ').unwrap().0)));
             }

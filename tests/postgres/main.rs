@@ -480,6 +480,52 @@ fn an_instance_without_free_connections_is_alive() {
 }
 
 #[test]
+fn applications_have_a_role_and_a_database_of_their_own() {
+    let mut cluster = Cluster::of(1);
+    let app = |cluster: &Cluster, sql: &str| cluster.query_as("app", 0, "dbname=app", sql);
+    app(&cluster, "create table t (x int)").unwrap();
+    for refused in [
+        "create role other",
+        "select rolpassword from pg_authid",
+        "select pg_read_file('postgresql.conf')",
+        "alter system set work_mem = '5MB'",
+        "copy t from program 'true'",
+    ] {
+        let refusal = app(&cluster, refused).unwrap_err();
+        // From version 16 on it says which privileges are missing.
+        let reasons = ["ermission denied", "must be superuser"];
+        assert!(reasons.iter().any(|it| refusal.contains(it)), "{refused}: {refusal}");
+    }
+
+    // They are made once: whoever deletes the database does not want it.
+    let databases = "select count(*) from pg_database where datname = 'app'";
+    cluster.query(0, "drop database app").unwrap();
+    cluster.set_password("6e6577");
+    cluster.stop(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert_eq!(cluster.query(0, databases).unwrap(), "0");
+}
+
+#[test]
+fn instances_ask_and_follow_each_other_without_a_superuser() {
+    let cluster = with_a_row(2);
+    let followers = "select string_agg(usename, ' ') from pg_stat_replication";
+    assert_eq!(cluster.query(0, followers).unwrap(), "replicator");
+    let replicator = |sql: &str| cluster.query_as("replicator", 0, "dbname=postgres", sql);
+    for refused in ["insert into t values (2)", "create role other", "create database other"] {
+        let refusal = replicator(refused).unwrap_err();
+        assert!(refusal.contains("ermission denied"), "{refused}: {refusal}");
+    }
+    let replication = "dbname=postgres replication=true";
+    cluster.query_as("replicator", 0, replication, "IDENTIFY_SYSTEM").unwrap();
+    for role in ["app", "postgres"] {
+        let refusal = cluster.query_as(role, 0, replication, "IDENTIFY_SYSTEM").unwrap_err();
+        assert!(refusal.contains("no pg_hba.conf entry"), "{role}: {refusal}");
+    }
+}
+
+#[test]
 fn a_new_password_is_set_and_none_is_logged() {
     let mut cluster = Cluster::of(2);
     cluster.query(0, "alter system set log_statement = 'all'").unwrap();
@@ -488,6 +534,9 @@ fn a_new_password_is_set_and_none_is_logged() {
     cluster.set_password(chosen);
     cluster.until(0, "select 1", "1");
     cluster.until(1, "select 1", "1");
+    eventually("the role app with its new password", || {
+        cluster.query_as("app", 1, "dbname=app", "select").ok()
+    });
     // Instances that run have it, too.
     cluster.stop(1);
     cluster.start(1);

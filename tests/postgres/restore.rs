@@ -16,10 +16,10 @@ const DATABASES: &str = "select string_agg(format('%L %L %s %s', datname, rolnam
 #[test]
 fn a_dump_becomes_a_new_cluster_of_a_newer_version() {
     let cluster = Cluster::of(1);
-    cluster.query(0, "create role app login password 'secret'").unwrap();
+    cluster.query(0, "create role shop login password 'secret'").unwrap();
     for name in NAMES {
         let database = quoted(name);
-        cluster.query(0, &format!("create database {database} owner app")).unwrap();
+        cluster.query(0, &format!("create database {database} owner shop")).unwrap();
         cluster.query(0, &format!("alter database {database} set work_mem = '5MB'")).unwrap();
         let sql = format!("create table t as select {}::text as name", literal(name));
         cluster.query_in(name, &sql).unwrap();
@@ -48,6 +48,9 @@ fn a_dump_becomes_a_new_cluster_of_a_newer_version() {
     other.query(0, "create database made_of_template1").unwrap();
     let system = "select system_identifier from pg_control_system()";
     assert_ne!(other.query(0, system), cluster.query(0, system));
+
+    // Those who are in the dump have the passwords of this cluster.
+    assert_eq!(other.query_as("app", 0, "dbname=app", "select current_user").unwrap(), "app");
 
     // It is done once.
     other.stop(0);
