@@ -47,7 +47,7 @@ fn settled(cluster: &Cluster, what: &str) {
 
 /// The answer to a client in a pod, with the password of the Secret.
 fn query(cluster: &Cluster, host: &str, sql: &str) -> Result<String, String> {
-    let pod = format!("{NAME}-{}", INSTANCES - 1);
+    let pod = pod(INSTANCES - 1);
     let template = "go-template={{.data.password | base64decode}}";
     let password = cluster.ok(&["get", "secret", &format!("{NAME}-superuser"), "-o", template]);
     let password = format!("PGPASSWORD={password}");
@@ -61,9 +61,17 @@ fn query(cluster: &Cluster, host: &str, sql: &str) -> Result<String, String> {
     }
 }
 
+/// The pod of an instance.
+fn pod(instance: usize) -> String {
+    match instance {
+        0 => PRIMARY.to_owned(),
+        _ => format!("{NAME}-replica-{instance}"),
+    }
+}
+
 /// The name of an instance.
 fn host(instance: usize) -> String {
-    format!("{NAME}-{instance}.{NAME}-instances")
+    format!("{}.{NAME}-instances", pod(instance))
 }
 
 fn rows(cluster: &Cluster, instance: usize) -> Result<Vec<usize>, String> {

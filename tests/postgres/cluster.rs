@@ -136,7 +136,8 @@ impl Cluster {
             .map_or(self.ports, |links| [0, 1, 2].map(|peer| links[peer].port));
         let addresses = ports.map(|port| format!("127.0.0.1:{port}"));
         command
-            .env("POD_NAME", format!("sample-{instance}"))
+            .env("CLUSTER", "sample")
+            .env("POD_NAME", pod(instance))
             .env("PGDATA", self.data(instance))
             .env("PASSWORDS", self.path("passwords"))
             .env("RUN", self.path(&format!("{instance}/run")))
@@ -656,6 +657,14 @@ fn outcome(output: Output) -> Result<String, String> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The name of an instance's pod.
+fn pod(instance: usize) -> String {
+    match instance {
+        0 => "sample-0".to_owned(),
+        _ => format!("sample-replica-{instance}"),
+    }
 }
 
 /// A port that nobody listens on, below those that systems give to outgoing connections.

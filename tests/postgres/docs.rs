@@ -15,11 +15,11 @@ case "$1 $2" in
   'wait job/shop-backup-now' | 'wait postgrescluster/restored') ;;
   'logs job/shop-backup-now') cat "$HERE/log" ;;
   'apply -f') cat >"$HERE/applied.yaml" ;;
-  'exec shop-1')
+  'exec shop-replica-1')
     shift 3
     PGHOST=$RUN "$@"
     ;;
-  'patch postgrescluster/shop' | 'delete pvc/data-shop-1' | 'delete pod/shop-1') echo "$*" >>"$HERE/done" ;;
+  'patch postgrescluster/shop' | 'delete pvc/data-shop-replica-1' | 'delete pod/shop-replica-1') echo "$*" >>"$HERE/done" ;;
   *)
     echo "unexpected: kubectl $*" >&2
     exit 1
@@ -89,7 +89,7 @@ fn the_page_backs_up_restores_and_decides() {
     assert_eq!(shop.query(0, ALL).unwrap(), "1 2");
 
     run(&shop, give_up);
-    assert!(done().contains("delete pvc/data-shop-1"), "{}", done());
+    assert!(done().contains("delete pvc/data-shop-replica-1"), "{}", done());
     shop.stop(1);
     shop.lose_data(1);
     shop.start(1);
