@@ -122,12 +122,20 @@ fn by_version(a: &str, b: &str) -> Ordering {
     }
 }
 
+/// The position of a keyword that paths begin with, which comes before all names.
+fn keyword(part: &str) -> usize {
+    let keywords = ["self", "super", "crate"];
+    keywords.iter().position(|keyword| *keyword == part).unwrap_or(keywords.len())
+}
+
 /// rustfmt's order of the paths of `use` items: part by part.
 fn by_path(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (ident(a).split("::"), ident(b).split("::"));
     loop {
         match (a.next(), b.next()) {
-            (Some(a), Some(b)) if a != b => return by_version(a, b),
+            (Some(a), Some(b)) if a != b => {
+                return keyword(a).cmp(&keyword(b)).then_with(|| by_version(a, b));
+            }
             (Some(_), Some(_)) => {}
             (a, b) => return a.is_some().cmp(&b.is_some()),
         }

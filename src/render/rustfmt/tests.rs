@@ -163,6 +163,15 @@ fn raw_names_and_numbers_are_sorted_as_rustfmt_does() {
 }
 
 #[test]
+fn keywords_come_before_names_in_paths() {
+    let uses =
+        "use self::b;\nuse super::a;\nuse super::b::a;\nuse crate::a;\nuse a::b;\nuse std::a;\n";
+    assert_eq!(rustfmt(uses), uses);
+    let reversed: Vec<&str> = uses.lines().rev().collect();
+    assert_eq!(tidy(&format!("{}\n", reversed.join("\n"))), uses);
+}
+
+#[test]
 fn lines_that_fit_are_left_alone() {
     let source = "use a::{c, b};\n\nfn f(a: A, b: B) -> C {\n    let x = \"\";\n}";
     assert_eq!(tidy(source), source);
