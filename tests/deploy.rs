@@ -192,7 +192,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let stopped = self.opctl(self.0.path()).arg("stop").output().unwrap();
+        let stopped = self.opctl(self.0.path()).arg("delete").output().unwrap();
         assert!(stopped.status.success() || std::thread::panicking(), "{stopped:?}");
     }
 }

@@ -39,7 +39,10 @@ pub fn kill(process: &Process) -> io::Result<()> {
 pub fn has_ended(process: &Process) -> bool {
     let Some(fields) = stat(process.pid) else { return true };
     let is_another = fields.get(START) != Some(&process.start.to_string());
-    is_another || fields.get(STATE).is_some_and(|state| ["Z", "X"].contains(&state.as_str()))
+    let is_zombie = fields.get(STATE).is_some_and(|state| state == "Z" || state == "X");
+    // The first thread may be the first to end.
+    let is_alone = fields.get(THREADS).is_some_and(|threads| threads == "0" || threads == "1");
+    is_another || is_zombie && is_alone
 }
 
 fn read(pid: Pid) -> Option<Process> {
@@ -71,6 +74,7 @@ fn ancestors() -> Vec<Pid> {
 /// The indices of the fields of [`stat`].
 const STATE: usize = 0;
 const PARENT: usize = 1;
+const THREADS: usize = 17;
 const START: usize = 19;
 
 /// The fields of `/proc/PID/stat` after the name, which can contain blanks and parentheses.
