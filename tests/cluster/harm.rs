@@ -54,7 +54,6 @@ fn a_volume_never_deletes_files_of_the_machine() {
 #[test]
 fn the_kubeconfig_exists_only_when_the_policy_is_in_force() {
     let sandbox = Sandbox::new();
-    let kubectl = sandbox.ok(&["run", "--", "sh", "-c", "command -v kubectl"]);
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "early"},
         "spec": {
@@ -70,7 +69,7 @@ fn the_kubeconfig_exists_only_when_the_policy_is_in_force() {
     let mut start = sandbox.spawn(&["start", "--nodes", "1"]);
     let kubeconfig = sandbox.directory().join("kubeconfig");
     eventually("the kubeconfig", || kubeconfig.exists());
-    let mut create = Command::new(kubectl.trim());
+    let mut create = Command::new(sandbox.kubectl_program());
     create.args(["create", "--validate=false", "-f"]).arg(file).env("KUBECONFIG", kubeconfig);
     let output = create.output().unwrap();
     assert!(start.wait().unwrap().success());
@@ -202,9 +201,9 @@ fn preferences_for_kubectl_do_not_affect_the_start() {
     let sandbox = Sandbox::new();
     let bin = sandbox.0.path().join("bin");
     fs::create_dir(&bin).unwrap();
-    let kubectl = sandbox.ok(&["run", "--", "sh", "-c", "command -v kubectl"]);
     // What a default of `--output` does to `get --raw`.
-    let body = format!("[ \"$KUBERC\" = off ] || exit 1\nexec {} \"$@\"", kubectl.trim());
+    let body =
+        format!("[ \"$KUBERC\" = off ] || exit 1\nexec {} \"$@\"", sandbox.kubectl_program());
     script(&bin, "kubectl", &body);
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let output = sandbox.cluster(&["start", "--nodes", "1"]).env("PATH", path).output().unwrap();

@@ -139,7 +139,7 @@ fn a_stopped_cluster_has_its_data_until_it_is_deleted() {
         text(&refused.stderr).contains("run `opctl cluster delete --name opctl` if you do not")
     );
     fs::write(&record, text_of_record).unwrap();
-    assert_eq!(sandbox.ok(&[&["run"], &get[..]].concat()), "configmap/kept\n");
+    assert_eq!(sandbox.status("opctl")["state"], "stopped");
 
     sandbox.ok(&["delete"]);
     assert!(!sandbox.directory().exists());

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,19 @@ pub struct Sandbox(pub TempDir);
 
 impl Sandbox {
     pub fn new() -> Self {
-        // On a new machine this takes minutes, for which no test that waits is patient enough.
-        static CONTROL_PLANE_IS_BUILT: Once = Once::new();
         let sandbox = Self(tempfile::tempdir().unwrap());
-        CONTROL_PLANE_IS_BUILT.call_once(|| drop(sandbox.ok(&["run", "--", "true"])));
+        sandbox.kubectl_program();
         sandbox
+    }
+
+    /// The path of kubectl. On a new machine, the first call builds the control plane, which takes minutes,
+    /// for which no test that waits is patient enough.
+    pub fn kubectl_program(&self) -> &'static str {
+        static KUBECTL: OnceLock<String> = OnceLock::new();
+        KUBECTL.get_or_init(|| {
+            let find = ["run", "--nodes", "1", "--", "sh", "-c", "command -v kubectl"];
+            self.ok(&find).trim().to_owned()
+        })
     }
 
     /// `opctl cluster`. The kubeconfig of the user is one that must never appear.
@@ -56,9 +64,8 @@ impl Sandbox {
 
     /// The kubectl of a running cluster.
     pub fn kubectl(&self, name: &str) -> Kubectl {
-        let status = self.status(name);
-        let path = |field: &str| status[field].as_str().unwrap().to_owned();
-        Kubectl { program: path("kubectl"), kubeconfig: path("kubeconfig") }
+        let kubeconfig = self.status(name)["kubeconfig"].as_str().unwrap().to_owned();
+        Kubectl { program: self.kubectl_program(), kubeconfig }
     }
 
     pub fn spawn(&self, args: &[&str]) -> Child {
@@ -92,13 +99,13 @@ impl Sandbox {
 
 /// A client of a cluster.
 pub struct Kubectl {
-    program: String,
+    program: &'static str,
     kubeconfig: String,
 }
 
 impl Kubectl {
     pub fn output(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(self.program);
         command.args(args).env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
         command.output().unwrap()
     }
