@@ -145,6 +145,11 @@ impl Cluster {
         Ok(self.exists() && Lock::try_exclusive(&self.lock_file())?.is_none())
     }
 
+    /// Whether no command runs on the cluster. The caller holds the lock.
+    fn is_unused(&self) -> Result<bool> {
+        Ok(Lock::try_exclusive(&self.users_file())?.is_some())
+    }
+
     /// Waits for the lock for changing the cluster, whose directory is created.
     fn lock(&self, ui: Ui, tick: impl Fn() -> Result<()>) -> Result<Lock> {
         let mut is_reported = false;

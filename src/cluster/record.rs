@@ -116,6 +116,16 @@ pub enum ClusterState {
 }
 
 impl ClusterState {
+    /// The record of a cluster that was ever ready.
+    pub fn record(&self) -> Option<&ClusterRecord> {
+        match self {
+            ClusterState::Missing | ClusterState::Incomplete(_) => None,
+            ClusterState::Stopped(record)
+            | ClusterState::Broken(record, _)
+            | ClusterState::Running(record) => Some(record),
+        }
+    }
+
     pub(super) fn query(cluster: &Cluster) -> Result<Self> {
         let absent = cluster.absent();
         let Some(record) = ClusterRecord::read(cluster)? else {

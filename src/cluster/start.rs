@@ -73,7 +73,17 @@ impl Cluster {
         lifetime: Lifetime,
     ) -> Result<ClusterRecord> {
         let start = Start { cluster: self, ui, signals };
-        let result = match self.state()? {
+        let state = self.state()?;
+        // Left behind by an opctl that was killed.
+        let is_temporary = |record: &ClusterRecord| record.lifetime == Lifetime::Temporary;
+        let is_left = lifetime == Lifetime::Temporary
+            && state.record().is_some_and(is_temporary)
+            && self.is_unused()?;
+        let result = match state {
+            _ if is_left => {
+                ui.attention("Clearing", format!("cluster `{}`, which nothing uses", self.name()));
+                start.create(request, lifetime)
+            }
             ClusterState::Running(record) if !changes_pods(&record, request) => {
                 if lifetime == Lifetime::UntilStopped {
                     ui.status("Running", format!("cluster `{}` already", self.name()));
@@ -89,14 +99,8 @@ impl Cluster {
                 ui.attention("Repairing", format!("cluster `{}`: {reason}", self.name()));
                 start.resume(record, request)
             }
-            // Left behind by an opctl that was killed, and by the end of the machine.
-            ClusterState::Stopped(record)
-                if record.lifetime == Lifetime::Temporary && lifetime == Lifetime::Temporary =>
-            {
-                start.create(request, lifetime)
-            }
             ClusterState::Stopped(mut record) => {
-                if lifetime == Lifetime::Temporary {
+                if record.lifetime == Lifetime::UntilStopped && lifetime == Lifetime::Temporary {
                     record.lifetime = Lifetime::UntilUnused;
                 }
                 ui.status("Starting", format!("cluster `{}` with its data", self.name()));

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::Cluster;
-use super::lock::Lock;
 use super::record::{ClusterRecord, Lifetime};
 use super::signals::Signals;
 use crate::ui::Ui;
@@ -69,7 +68,7 @@ impl Cluster {
             return Ok(());
         }
         let _lock = self.lock(ui, || signals.check())?;
-        if Lock::try_exclusive(&self.users_file())?.is_none() {
+        if !self.is_unused()? {
             return Ok(());
         }
         match ClusterRecord::read(self)?.map(|record| record.lifetime) {
@@ -87,7 +86,7 @@ impl Cluster {
     }
 
     fn report_users(&self, ui: Ui) -> Result<()> {
-        if Lock::try_exclusive(&self.users_file())?.is_none() {
+        if !self.is_unused()? {
             ui.attention("Stopping", format!("cluster `{}` under a running command", self.name()));
         }
         Ok(())

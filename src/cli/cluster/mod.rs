@@ -1,17 +1,17 @@
 //! `opctl cluster`: the flags of the local control plane.
 
+mod status;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
 
 use super::Format;
 use crate::cluster::{
-    Cluster, ClusterRecord, ClusterState, ComponentLog, CurrentContext, DEFAULT_NAME,
-    DEFAULT_NODES, Interrupted, Lifetime, PodBehavior, RunRequest, Signals, StartRequest,
-    StopOutcome,
+    Cluster, ComponentLog, CurrentContext, DEFAULT_NAME, DEFAULT_NODES, Interrupted, PodBehavior,
+    RunRequest, Signals, StartRequest, StopOutcome,
 };
 use crate::ui::Ui;
 
@@ -214,8 +214,10 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
             ui.status("Deleted", format!("cluster `{}`{state}", cluster.name()));
             Ok(ExitCode::SUCCESS)
         }
-        ClusterCommand::List { output } => list(output, ui),
-        ClusterCommand::Status { name, output } => status(&Cluster::named(&name.name)?, output, ui),
+        ClusterCommand::List { output } => status::list(output, ui),
+        ClusterCommand::Status { name, output } => {
+            status::status(&Cluster::named(&name.name)?, output, ui)
+        }
         ClusterCommand::Run { name, start, no_start, prefer_current_context, command } => {
             if prefer_current_context {
                 if let Some(context) = CurrentContext::read()? {
@@ -251,132 +253,4 @@ fn list_logs(cluster: &Cluster, ui: Ui) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCode> {
-    let state = cluster.state()?;
-    let is_running = matches!(state, ClusterState::Running(_));
-    // Checked last, because it only explains why the cluster is not running.
-    let changing = !is_running && cluster.is_changing()?;
-    let reason = if changing {
-        Some("another opctl command is starting or stopping it".to_owned())
-    } else {
-        reason(&state)
-    };
-    match output {
-        Format::Json => ui.data(format!("{:#}", as_json(cluster, &state, reason.as_deref())?))?,
-        Format::Text => ui.data(as_text(cluster, &state, reason.as_deref()))?,
-    }
-    if is_running {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !changing {
-        ui.hint(&cluster.start_hint());
-    }
-    Ok(ExitCode::FAILURE)
-}
-
-fn list(output: Format, ui: Ui) -> Result<ExitCode> {
-    let mut clusters = Vec::new();
-    for cluster in Cluster::all()? {
-        let state = cluster.state()?;
-        if !matches!(state, ClusterState::Missing) {
-            clusters.push((cluster, state));
-        }
-    }
-    if output == Format::Json {
-        let json = |(cluster, state): &(Cluster, ClusterState)| {
-            as_json(cluster, state, reason(state).as_deref())
-        };
-        let json: Vec<Value> = clusters.iter().map(json).collect::<Result<_>>()?;
-        ui.data(format!("{:#}", Value::Array(json)))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let width = clusters.iter().map(|(cluster, _)| cluster.name().len()).max().unwrap_or_default();
-    for (cluster, state) in &clusters {
-        let (name, text) = (cluster.name(), state_name(state));
-        let rest = match (record(state), reason(state)) {
-            (Some(record), None) => record.server.clone(),
-            (_, reason) => reason.unwrap_or_default(),
-        };
-        ui.data(format!("{name:width$}  {text:<10}  {rest}"))?;
-    }
-    if clusters.is_empty() {
-        ui.note("There are no clusters");
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The state in one word.
-fn state_name(state: &ClusterState) -> &'static str {
-    match state {
-        ClusterState::Missing => "missing",
-        ClusterState::Incomplete(_) => "incomplete",
-        ClusterState::Stopped(_) => "stopped",
-        ClusterState::Broken(..) => "broken",
-        ClusterState::Running(_) => "running",
-    }
-}
-
-/// Why a cluster is not running.
-fn reason(state: &ClusterState) -> Option<String> {
-    match state {
-        ClusterState::Running(_) => None,
-        ClusterState::Missing => Some("not started".to_owned()),
-        ClusterState::Stopped(_) => Some("stopped, with its data".to_owned()),
-        ClusterState::Incomplete(reason) | ClusterState::Broken(_, reason) => Some(reason.clone()),
-    }
-}
-
-fn record(state: &ClusterState) -> Option<&ClusterRecord> {
-    match state {
-        ClusterState::Missing | ClusterState::Incomplete(_) => None,
-        ClusterState::Stopped(record)
-        | ClusterState::Broken(record, _)
-        | ClusterState::Running(record) => Some(record),
-    }
-}
-
-fn as_json(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> Result<Value> {
-    let mut value = match record(state) {
-        Some(record) => serde_json::to_value(record)?,
-        None => json!({}),
-    };
-    value["name"] = json!(cluster.name());
-    value["state"] = json!(state_name(state));
-    value["running"] = json!(matches!(state, ClusterState::Running(_)));
-    if let Some(reason) = reason {
-        value["reason"] = json!(reason);
-    }
-    Ok(value)
-}
-
-fn as_text(cluster: &Cluster, state: &ClusterState, reason: Option<&str>) -> String {
-    let name = cluster.name();
-    let ClusterState::Running(record) = state else {
-        let reason = reason.unwrap_or_default();
-        return format!("name        {name}\nrunning     no: {reason}");
-    };
-    let versions = &record.versions;
-    let until = match record.lifetime {
-        Lifetime::UntilStopped => format!("`opctl cluster stop --name {name}`"),
-        Lifetime::UntilUnused => "the last `opctl cluster run` on it ends".to_owned(),
-        Lifetime::Temporary => {
-            "the last `opctl cluster run` on it ends, which deletes it".to_owned()
-        }
-    };
-    format!(
-        "name        {name}\nrunning     yes, until {until}\nserver      {}\nkubeconfig  {}\n\
-         audit log   {}\nversions    Kubernetes {}, etcd {}, kwok {}\n\
-         nodes       {}, simulated by kwok: pods become Running, but no container runs\n\
-         pods        {}",
-        record.server,
-        record.kubeconfig.display(),
-        record.audit_log.display(),
-        versions.kubernetes,
-        versions.etcd,
-        versions.kwok,
-        record.nodes,
-        record.pods.name(),
-    )
 }
