@@ -138,6 +138,8 @@ fn a_stopped_cluster_has_its_data_until_it_is_deleted() {
     assert!(
         text(&refused.stderr).contains("run `opctl cluster delete --name opctl` if you do not")
     );
+    let listed = sandbox.output(&["list"]);
+    assert!(listed.status.success() && text(&listed.stderr).starts_with("warning: cannot read"));
     fs::write(&record, text_of_record).unwrap();
     assert_eq!(sandbox.status("opctl")["state"], "stopped");
 

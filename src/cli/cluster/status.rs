@@ -37,9 +37,11 @@ pub(super) fn status(cluster: &Cluster, output: Format, ui: Ui) -> Result<ExitCo
 pub(super) fn list(output: Format, ui: Ui) -> Result<ExitCode> {
     let mut clusters = Vec::new();
     for cluster in Cluster::all()? {
-        let state = cluster.state()?;
-        if !matches!(state, ClusterState::Missing) {
-            clusters.push((cluster, state));
+        match cluster.state() {
+            Ok(ClusterState::Missing) => {}
+            Ok(state) => clusters.push((cluster, state)),
+            // The others are listed all the same.
+            Err(error) => ui.warning(format!("{error:#}")),
         }
     }
     if output == Format::Json {
