@@ -66,6 +66,7 @@ struct Reality<'a> {
     object: &'a Value,
     /// The Deployment or the StatefulSets.
     workloads: Vec<&'a Value>,
+    all_pods: Vec<&'a Value>,
     /// Those that stay: the workload's controller does not wait for the others.
     pods: Vec<&'a Value>,
     claims: Vec<&'a Value>,
@@ -91,6 +92,7 @@ impl<'a> Reality<'a> {
         (!workloads.is_empty()).then(|| Self {
             object,
             workloads,
+            all_pods: of_kind("Pod").filter(serves).collect(),
             pods: of_kind("Pod").filter(serves).filter(stays).collect(),
             // That of backups is bound when the first one begins.
             claims: of_kind("PersistentVolumeClaim").filter(serves).collect(),
@@ -164,13 +166,14 @@ impl<'a> Reality<'a> {
 
     /// The versions of the images whose containers run.
     fn running_versions(&self) -> Vec<&'a str> {
-        let running = self
-            .pods
-            .iter()
-            .filter(|pod| !pod["status"]["containerStatuses"][0]["state"]["running"].is_null());
-        let image = |pod: &&&'a Value| pod["spec"]["containers"][0]["image"].as_str();
-        let images = running.filter_map(|pod| image(&pod));
-        images.filter_map(|image| image.rsplit_once(':')?.1.split('-').next()).collect()
+        let runs =
+            |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
+        let version = |pod: &'a Value| {
+            let image = pod["spec"]["containers"][0]["image"].as_str()?;
+            image.rsplit_once(':')?.1.split('-').next()
+        };
+        let running = self.all_pods.iter().filter(|pod| runs(pod));
+        running.filter_map(|pod| version(pod)).collect()
     }
 
     /// What has become of the last scheduled backup.
