@@ -36,6 +36,8 @@ pub struct Cluster {
     pub initialized: bool,
     /// The decision of a person.
     pub restore_from: String,
+    /// The memory of each instance, in MiB.
+    pub memory: u32,
     /// What the data of a new cluster are made from.
     dump: String,
     backups: PathBuf,
@@ -64,6 +66,7 @@ impl Cluster {
             size: 0,
             initialized: false,
             restore_from: String::new(),
+            memory: 512,
             dump: String::new(),
             backups: PathBuf::new(),
             kill: None,
@@ -147,6 +150,7 @@ impl Cluster {
             .env("SIZE", self.size.to_string())
             .env("INITIALIZED", self.initialized.to_string())
             .env("RESTORE_FROM", &self.restore_from)
+            .env("MEMORY", self.memory.to_string())
             .env("DUMP", &self.dump)
             .env("BACKUPS", &self.backups)
             .env("PATIENCE", "5")

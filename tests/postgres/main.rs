@@ -480,6 +480,27 @@ fn an_instance_without_free_connections_is_alive() {
 }
 
 #[test]
+fn the_buffers_fit_the_memory_unless_a_person_sets_them() {
+    let mut cluster = Cluster::of(1);
+    let show = |cluster: &Cluster| {
+        let settings = ["shared_buffers", "effective_cache_size"];
+        settings.map(|name| cluster.query(0, &format!("show {name}")).unwrap())
+    };
+    let restart = |cluster: &mut Cluster| {
+        cluster.stop(0);
+        cluster.start(0);
+        cluster.until_ready(0);
+    };
+    assert_eq!(show(&cluster), ["128MB", "384MB"]);
+    cluster.memory = 400;
+    restart(&mut cluster);
+    assert_eq!(show(&cluster), ["100MB", "300MB"]);
+    cluster.query(0, "alter system set shared_buffers = '64MB'").unwrap();
+    restart(&mut cluster);
+    assert_eq!(show(&cluster), ["64MB", "300MB"]);
+}
+
+#[test]
 fn applications_have_a_role_and_a_database_of_their_own() {
     let mut cluster = Cluster::of(1);
     let app = |cluster: &Cluster, sql: &str| cluster.query_as("app", 0, "dbname=app", sql);
