@@ -526,6 +526,17 @@ fn applications_have_a_role_and_a_database_of_their_own() {
     cluster.start(0);
     cluster.until_ready(0);
     assert_eq!(cluster.query(0, databases).unwrap(), "0");
+
+    // Nor does the role get a database that somebody else has.
+    for sql in ["drop role app", "create role other", "create database app owner other"] {
+        cluster.query(0, sql).unwrap();
+    }
+    cluster.stop(0);
+    cluster.start(0);
+    cluster.until_ready(0);
+    assert!(app(&cluster, "select").is_ok());
+    let owner = "select datdba::regrole from pg_database where datname = 'app'";
+    assert_eq!(cluster.query(0, owner).unwrap(), "other");
 }
 
 #[test]
