@@ -67,7 +67,7 @@ struct Reality<'a> {
     /// The Deployment or the StatefulSets.
     workloads: Vec<&'a Value>,
     all_pods: Vec<&'a Value>,
-    /// Those that stay: the workload's controller does not wait for the others.
+    /// Those that stay: a Deployment does not wait for the others.
     pods: Vec<&'a Value>,
     claims: Vec<&'a Value>,
     jobs: Vec<&'a Value>,
@@ -123,8 +123,10 @@ impl<'a> Reality<'a> {
         let replicas = workloads.clone().filter_map(|it| it["spec"]["replicas"].as_u64());
         let image = |pod: &Value| pod["containers"][0]["image"].clone();
         let images: Vec<_> = workloads.map(|it| image(&it["spec"]["template"]["spec"])).collect();
+        // A StatefulSet waits for those that go, too.
+        let pods = if self.deployment().is_some() { &self.pods } else { &self.all_pods };
         replicas.sum::<u64>() == self.ready() as u64
-            && self.pods.len() == self.ready()
+            && pods.len() == self.ready()
             && self.pods.iter().all(|pod| images.contains(&image(&pod["spec"])))
     }
 
