@@ -166,6 +166,8 @@ impl Clients {
     fn start(site: &Site) -> Self {
         let cluster = site.cluster;
         let (address, port) = service(cluster);
+        // kube-proxy takes a second to see that pods are ready.
+        eventually("page", || page(&address, port));
         let web = Client::start(Duration::from_millis(5), move || page(&address, port).map(drop));
 
         let (own, mut number) = (cluster.clone(), 0);
@@ -178,7 +180,9 @@ impl Clients {
         let object = cluster.get(&[&KINDS[2].object()]);
         let postgres =
             Postgres::of(&object, cluster, site.node.client("/usr/lib/postgresql/17/bin/psql"));
-        postgres.query(&postgres.primary, "create table if not exists storm (n int)").unwrap();
+        let table = "create table if not exists storm (n int)";
+        eventually("table", || postgres.query(&postgres.primary, table));
+        eventually("read", || postgres.query(&postgres.all, "select"));
         let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
         let (own, rows, mut number) = (postgres.clone(), acknowledged.clone(), 0);
         let writer = Client::start(Duration::from_millis(20), move || {
