@@ -193,6 +193,9 @@ impl Walk {
             Step::OldSnapshot(instance) => {
                 if let Some(rows) = self.snapshots[instance].clone() {
                     self.end(instance);
+                    if self.full.remove(&instance) {
+                        self.cluster.free_volume(instance); // the older volume is another one
+                    }
                     self.cluster.recall_data(instance);
                     self.rows[instance] = rows;
                 }
