@@ -125,6 +125,9 @@ impl Cluster {
             }
             name => text(name),
         };
+        // As kubelet does it in the command of a container
+        // (<https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#entrypoint>).
+        let script = script.replace("$$", "$");
         let mut command = command(&self.programs, "/bin/sh");
         command.arg("-c").arg(script);
         command.stdin(Stdio::null());
