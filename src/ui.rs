@@ -112,7 +112,8 @@ impl Ui {
 
     /// Prints what went wrong beside the work of the command, also with `--quiet`.
     pub fn warning(&self, text: impl AsRef<str>) {
-        let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {}", text.as_ref());
+        let text = visible(text.as_ref());
+        let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {text}");
     }
 
     /// Prints an error with its hint, also with `--quiet`. Returns the exit code.
@@ -137,7 +138,7 @@ impl Ui {
             return default;
         }
         let choices = if default { "Y/n" } else { "y/N" };
-        let _ = write!(anstream::stderr(), "{question} [{choices}] ");
+        let _ = write!(anstream::stderr(), "{} [{choices}] ", visible(question));
         let mut answer = String::new();
         match io::stdin().read_line(&mut answer) {
             // The end of the input is no answer.
