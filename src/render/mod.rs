@@ -25,7 +25,7 @@ use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
 pub use extra_files::{extra_files, extra_paths};
-use files::{Ownership, RenderPer};
+use files::{File, Ownership, RenderPer};
 use job::{Job, Subject};
 use recipes::Recipe;
 pub use templates::TemplateSet;
@@ -68,6 +68,7 @@ pub(crate) const RUNTIME: &str = "runtime/";
 /// Renders models with one template set. Templates are parsed on first use.
 pub struct Renderer {
     set: &'static TemplateSet,
+    files: Vec<File>,
     tera: Tera,
 }
 
@@ -75,7 +76,7 @@ impl Renderer {
     /// A renderer for a template set.
     ///
     /// # Errors
-    /// If tera rejects the delimiters.
+    /// If the set has no valid table of files, or if tera rejects the delimiters.
     pub fn new(set: &'static TemplateSet) -> Result<Self> {
         let mut tera = Tera::new();
         tera.set_delimiters(Delimiters {
@@ -90,7 +91,7 @@ impl Renderer {
         tera.register_filter("yaml", |text: &str, _: Kwargs, _: &State<'_>| yaml(text));
         tera.register_filter("rust", |text: &str, _: Kwargs, _: &State<'_>| rust_literal(text));
         tera.register_filter("sort_lines", |text: &str, _: Kwargs, _: &State<'_>| sort_lines(text));
-        Ok(Self { set, tera })
+        Ok(Self { set, files: set.files()?, tera })
     }
 
     /// Renders all files of a model.
@@ -99,12 +100,11 @@ impl Renderer {
     /// A [`UserError`] if two resources would share a file, or if the name of a file is too long;
     /// another error if a template is invalid.
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
-        let files = self.set.files()?;
         let recipes = self.recipes(project)?;
         let dependencies = dependencies::merge(recipes.values())?;
         let resources = context::resources(project);
         let groups = context::groups(&resources);
-        let jobs = job::all(self.set, &files, project.license(), &resources, &groups)?;
+        let jobs = job::all(self.set, &self.files, project.license(), &resources, &groups)?;
         let parsed = jobs.iter().filter(|job| job.per != RenderPer::Verbatim);
         self.parse(parsed.map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.per == RenderPer::Crd) {
