@@ -22,17 +22,22 @@ pub fn reference(text: &str) -> Result<(), InvalidValue> {
     }
 }
 
+/// The name and the tag of an image without a digest.
+pub fn split_tag(text: &str) -> (&str, Option<&str>) {
+    // A colon after the last slash begins a tag; one before it, the registry's port.
+    let path = text.rfind('/').map_or(0, |slash| slash + 1);
+    match text[path..].split_once(':') {
+        Some((last, tag)) => (&text[..path + last.len()], Some(tag)),
+        None => (text, None),
+    }
+}
+
 fn find_error(text: &str) -> Option<String> {
     let (text, digest) = match text.split_once('@') {
         Some((text, digest)) => (text, Some(digest)),
         None => (text, None),
     };
-    // A colon after the last slash begins a tag; one before it, the registry's port.
-    let path = text.rfind('/').map_or(0, |slash| slash + 1);
-    let (name, tag) = match text[path..].split_once(':') {
-        Some((last, tag)) => (&text[..path + last.len()], Some(tag)),
-        None => (text, None),
-    };
+    let (name, tag) = split_tag(text);
     let (registry, name_alone) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (Some(first), rest),
         _ => (None, name),

@@ -41,13 +41,8 @@ impl FromStr for Reference {
         if text.contains('@') {
             return Err("an image has its digest from its contents: omit it".to_owned());
         }
-        // A colon before the last slash begins the port of the registry.
-        let path = text.rfind('/').map_or(0, |slash| slash + 1);
-        let (name, tag) = match text[path..].split_once(':') {
-            Some((last, tag)) => (&text[..path + last.len()], tag),
-            None => (text, DEFAULT_TAG),
-        };
-        Ok(Self { name: name.to_owned(), tag: tag.to_owned() })
+        let (name, tag) = image::split_tag(text);
+        Ok(Self { name: name.to_owned(), tag: tag.unwrap_or(DEFAULT_TAG).to_owned() })
     }
 }
 
