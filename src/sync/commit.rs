@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::action::Action;
-use super::hash::Hash;
 use super::plan::Plan;
 use crate::error::UserError;
+use crate::hash::Hash;
 pub use journal::{DIRECTORY, steps};
 use journal::{Entry, Journal};
 pub use writer::{Attributes, FileSystem, Writer};

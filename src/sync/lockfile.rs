@@ -9,9 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::hash::Hash;
 use super::merge;
 use crate::error::UserError;
+use crate::hash::Hash;
 use crate::render::{RenderedFile, Tree};
 
 /// The path of the file.

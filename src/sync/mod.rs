@@ -7,7 +7,6 @@ mod commit;
 mod diff;
 mod disk;
 mod file;
-mod hash;
 mod lockfile;
 mod merge;
 mod moves;

@@ -6,13 +6,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
 use super::commit::{self, FileSystem};
 use super::plan::Plan;
 use crate::error::UserError;
+use crate::toolchain;
 
 /// The directory of the copy: below that of cargo, where nobody keeps anything. The project's own
 /// configuration of cargo is in force there.
@@ -47,7 +48,7 @@ pub(super) fn try_plan(plan: &Plan, root: &Path) -> Result<Trial> {
 
 /// Whether all of a project compiles, tests included. cargo tells its progress and its errors itself.
 fn compiles(root: &Path, copy: &Path, messages: Stdio) -> Result<bool> {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = toolchain::cargo();
     cargo.args(["check", "--all-targets", "--message-format", "short"]).current_dir(copy);
     if env::var_os("CARGO_TARGET_DIR").is_none() {
         cargo.env("CARGO_TARGET_DIR", root.join("target"));

@@ -11,6 +11,7 @@ header '\076' > ../x86_64
 header '\267' > ../aarch64
 cat > ../cargo <<END
 #!/bin/sh
+[ "\$1" != pkgid ] || exec cargo pkgid
 case "\$*" in *aarch64*) binary=aarch64 ;; *) binary=x86_64 ;; esac
 echo "{\"target\":{\"name\":\"manager\"},\"executable\":\"$(realpath ..)/\$binary\"}"
 END

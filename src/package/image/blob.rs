@@ -1,9 +1,8 @@
 //! Contents that are addressed by their digest.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+
+use crate::hash::Hash;
 
 /// Media types of the image specification
 /// (<https://github.com/opencontainers/image-spec/blob/v1.1.1/media-types.md>).
@@ -52,10 +51,5 @@ impl Blob {
 
 /// `sha256:` and the hash of these bytes.
 pub fn digest(bytes: &[u8]) -> String {
-    let mut digest = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes) {
-        // To write to a string never fails.
-        let _ = write!(digest, "{byte:02x}");
-    }
-    digest
+    format!("sha256:{}", Hash::of(bytes))
 }

@@ -1,10 +1,9 @@
 //! Builds the operator's binary with cargo.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use object::Object;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 
 use super::platform::Platform;
 use crate::error::UserError;
+use crate::toolchain;
 
 /// The name of the operator's binary, in the project and in the image.
 pub const BINARY: &str = "manager";
@@ -37,7 +37,7 @@ struct Target {
 pub fn build(root: &Path, platform: Platform) -> Result<Vec<u8>> {
     let target = platform.target();
     check_target(target)?;
-    let mut cargo = Command::new(program("CARGO", "cargo"));
+    let mut cargo = toolchain::cargo();
     cargo.args(["build", "--release", "--bin", BINARY, "--target", target]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let flags = flags(root);
@@ -87,8 +87,7 @@ fn flags(root: &Path) -> Vec<String> {
 }
 
 fn check_target(target: &str) -> Result<()> {
-    let mut rustc = Command::new(program("RUSTC", "rustc"));
-    let output = rustc.args(["--print", "target-libdir", "--target", target]).output();
+    let output = toolchain::rustc().args(["--print", "target-libdir", "--target", target]).output();
     let libraries = output.context("cannot start rustc")?.stdout;
     let libraries = String::from_utf8_lossy(&libraries);
     if !libraries.trim().is_empty() && Path::new(libraries.trim()).is_dir() {
@@ -115,10 +114,6 @@ fn check_static(binary: &[u8], platform: Platform) -> Result<()> {
         .with_hint("remove `-C target-feature=-crt-static` from the flags of rustc")
         .into()),
     }
-}
-
-fn program(variable: &str, default: &str) -> OsString {
-    env::var_os(variable).unwrap_or_else(|| default.into())
 }
 
 #[cfg(test)]

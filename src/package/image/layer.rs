@@ -29,6 +29,23 @@ pub struct ImageFile<'a> {
     pub bytes: &'a [u8],
 }
 
+impl ImageFile<'_> {
+    /// Adds the file to an archive, where it belongs to root. `time` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// If the path is too long for an archive, or if the archive cannot be written.
+    pub fn append_to(&self, archive: &mut Builder<impl Write>, time: u64) -> io::Result<()> {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(self.mode);
+        header.set_mtime(time);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_size(self.bytes.len() as u64);
+        archive.append_data(&mut header, self.path, self.bytes)
+    }
+}
+
 impl Layer {
     /// A layer with one file, which belongs to root, so that the operator cannot change it. `time` is when it
     /// was made, in seconds since 1970.
@@ -36,15 +53,8 @@ impl Layer {
     /// # Errors
     /// If the path is too long for an archive.
     pub fn of(file: &ImageFile<'_>, time: u64) -> io::Result<Self> {
-        let mut header = Header::new_ustar();
-        header.set_entry_type(EntryType::Regular);
-        header.set_mode(file.mode);
-        header.set_mtime(time);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_size(file.bytes.len() as u64);
         let mut archive = Builder::new(Vec::with_capacity(file.bytes.len() + 2048));
-        archive.append_data(&mut header, file.path, file.bytes)?;
+        file.append_to(&mut archive, time)?;
         let archive = archive.into_inner()?;
         let diff_id = blob::digest(&archive);
 

@@ -1,6 +1,5 @@
 //! Writes an image in the form that other tools read: a directory, or an archive for `docker load`.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -8,11 +7,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tar::{Builder, EntryType, Header};
+use tar::Builder;
 use tempfile::TempDir;
 
 use super::blob::{self, Blob};
 use super::document::PlatformImage;
+use super::layer::ImageFile;
 use super::reference::Reference;
 use crate::error::UserError;
 
@@ -103,15 +103,9 @@ pub fn write_archive(path: &Path, image: &PlatformImage, reference: &Reference) 
     files.extend(image.layers.iter().map(|layer| (name(&layer.blob), &layer.blob.bytes[..])));
     let manifest = manifest.to_string();
     files.push(("manifest.json".to_owned(), manifest.as_bytes()));
-    let mut written = BTreeSet::new();
-    for (name, bytes) in files {
-        if written.insert(name.clone()) {
-            let mut header = Header::new_ustar();
-            header.set_entry_type(EntryType::Regular);
-            header.set_mode(0o644);
-            header.set_size(bytes.len() as u64);
-            archive.append_data(&mut header, name, bytes).with_context(cannot_write)?;
-        }
+    for (path, bytes) in &files {
+        let file = ImageFile { path, mode: 0o644, bytes };
+        file.append_to(&mut archive, 0).with_context(cannot_write)?;
     }
     archive.into_inner().and_then(|mut file| file.flush()).with_context(cannot_write)
 }

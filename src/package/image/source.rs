@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::UserError;
 use crate::project::{License, Project};
+use crate::toolchain;
 
 /// The time of everything in an image (<https://reproducible-builds.org/specs/source-date-epoch/>).
 const TIME: &str = "SOURCE_DATE_EPOCH";
@@ -31,7 +32,7 @@ impl Source {
     /// # Errors
     /// A [`UserError`] if `SOURCE_DATE_EPOCH` is no time.
     pub fn of(root: &Path, project: &Project) -> Result<Self, UserError> {
-        let git = |args: &[&str]| output(root, "git", args);
+        let git = |args: &[&str]| output(root, Command::new("git"), args);
         let time = match env::var(TIME) {
             Ok(time) => Some(time),
             Err(_) => git(&["log", "-1", "--format=%ct"]),
@@ -46,7 +47,7 @@ impl Source {
             None => revision,
             Some(_) => format!("{revision}-dirty"),
         });
-        let id = output(root, "cargo", &["pkgid"]);
+        let id = output(root, toolchain::cargo(), &["pkgid"]);
         let version = id.and_then(|id| Some(id.rsplit(['#', '@']).next()?.to_owned()));
         let (title, license) = (project.project_name.clone(), project.license());
         Ok(Self { time, revision, version, title, license })
@@ -83,9 +84,9 @@ impl Source {
 const MAX_TIME: u64 = 253_402_300_800;
 
 /// What a program prints, if it works and prints anything.
-fn output(root: &Path, program: &str, args: &[&str]) -> Option<String> {
-    let command = Command::new(program).args(args).current_dir(root).stderr(Stdio::null()).output();
-    let output = command.ok().filter(|output| output.status.success())?;
+fn output(root: &Path, mut program: Command, args: &[&str]) -> Option<String> {
+    let output = program.args(args).current_dir(root).stderr(Stdio::null()).output();
+    let output = output.ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::error::UserError;
-use crate::sync::hash::Hash;
+use crate::hash::Hash;
 use crate::sync::plan::{Plan, Step};
 
 /// The directory of the journal, in the root directory of a project.
