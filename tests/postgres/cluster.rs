@@ -256,6 +256,13 @@ impl Cluster {
         self.query(instance, &format!("insert into t values ({row})")).unwrap();
     }
 
+    /// Stops the primary. Instance 1 is promoted by hand, and gets the row 2, which the primary lacks.
+    pub fn promote_with_more(&mut self) {
+        self.stop(0);
+        self.query(1, "select pg_promote()").unwrap();
+        self.insert(1, 2);
+    }
+
     /// Leaves so many megabytes on the small volume of an instance.
     pub fn fill_volume(&self, instance: usize, free: u64) {
         let volume = self.path(&instance.to_string());

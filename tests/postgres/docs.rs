@@ -73,9 +73,7 @@ fn the_page_backs_up_restores_and_decides() {
     assert_eq!(restored.query(0, ALL).unwrap(), "1");
 
     // The replica is promoted while the primary is away, and has more.
-    shop.stop(0);
-    shop.query(1, "select pg_promote()").unwrap();
-    shop.insert(1, 2);
+    shop.promote_with_more();
     let log = shop.fails(0);
     assert!(log.contains("instance 1 has what is missing here"), "{log}");
     assert!(run(&shop, save).contains("(1 row)"));

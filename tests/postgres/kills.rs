@@ -91,9 +91,7 @@ impl Stage {
                 cluster.save_data(1);
             }
             Decision => {
-                cluster.stop(0);
-                cluster.query(1, "select pg_promote()").unwrap();
-                cluster.insert(1, 2);
+                cluster.promote_with_more();
                 cluster.stop(1);
                 cluster.save_data(0);
                 cluster.save_data(1);

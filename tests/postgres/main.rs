@@ -185,9 +185,7 @@ fn an_empty_database_never_takes_the_place_of_data() {
 #[test]
 fn what_a_promoted_replica_has_is_never_lost() {
     let mut cluster = with_a_row(2);
-    cluster.stop(0);
-    cluster.query(1, "select pg_promote()").unwrap();
-    cluster.insert(1, 2);
+    cluster.promote_with_more();
     assert!(cluster.log(1).contains("ready to accept connections"));
     let log = cluster.fails(0);
     assert!(log.contains("instance 1 has what is missing here"), "{log}");
@@ -217,9 +215,7 @@ fn what_a_promoted_replica_has_is_never_lost() {
 #[test]
 fn the_primary_waits_for_the_instance_that_a_person_has_chosen() {
     let mut cluster = with_a_row(2);
-    cluster.stop(0);
-    cluster.query(1, "select pg_promote()").unwrap();
-    cluster.insert(1, 2);
+    cluster.promote_with_more();
     cluster.stop(1);
     cluster.restore_from = "1".to_owned();
     let log = cluster.fails(0);
@@ -237,9 +233,7 @@ fn insert_fails(cluster: &Cluster, instance: usize) -> bool {
 #[test]
 fn a_person_may_do_without_what_another_instance_has() {
     let mut cluster = with_a_row(2);
-    cluster.stop(0);
-    cluster.query(1, "select pg_promote()").unwrap();
-    cluster.insert(1, 2);
+    cluster.promote_with_more();
     cluster.restore_from = "0".to_owned();
     cluster.start(0);
     cluster.until_ready(0);
