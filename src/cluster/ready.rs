@@ -95,9 +95,9 @@ impl<'a> StartupMonitor<'a> {
         Ok(true)
     }
 
-    /// Waits until the cluster works: the API server is ready, all processes run, the default ServiceAccount exists, so that pods can
-    /// be created, there are so many nodes and all are ready, and no volume can be created that harms the
-    /// machine.
+    /// Waits until the cluster works: the API server is ready, all processes run, the default ServiceAccount
+    /// exists, so that pods can be created, there are so many nodes and all are ready, and no volume can be
+    /// created that harms the machine.
     pub fn ready(&self, nodes: usize) -> Result<()> {
         self.served()?;
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
