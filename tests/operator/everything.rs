@@ -1,14 +1,15 @@
 //! An operator with a kind of every recipe, on a control plane of its own.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
 use crate::background::Background;
 use crate::cluster::{Cluster, free_port};
-use crate::machine::{Machine, target};
-use crate::project::{Project, finished, get};
-use crate::wait::{eventually, timed};
+use crate::machine::Machine;
+use crate::project::{Built, Project, get};
+use crate::wait::eventually;
 
 const PROJECT: &str = "everything-operator";
 
@@ -65,27 +66,30 @@ impl Kind {
     }
 }
 
+/// All tests run the same manager.
+static BUILT: OnceLock<Built> = OnceLock::new();
+
 pub struct Everything<'a> {
     machine: &'a Machine,
     pub cluster: Cluster,
-    /// Goes when the test ends.
-    _project: Project<'a>,
+    built: &'static Built,
 }
 
 impl<'a> Everything<'a> {
     /// Compiles the operator and installs its CRDs on a new control plane.
     pub fn installed(machine: &'a Machine) -> Self {
-        let project = Project::init(machine, PROJECT, &[]);
-        for Kind { name, group, flags, .. } in &KINDS {
-            project.api(&format!("--group {group} --version v1 --kind {name}{flags}"));
-        }
-        timed("compilation of the manager", || {
-            let mut build = project.command("cargo");
-            finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
+        let built = BUILT.get_or_init(|| {
+            let project = Project::init(machine, PROJECT, &[]);
+            for Kind { name, group, flags, .. } in &KINDS {
+                project.api(&format!("--group {group} --version v1 --kind {name}{flags}"));
+            }
+            project.build()
         });
         let cluster = Cluster::start(machine, "everything");
-        project.make_on(&cluster, "install");
-        Self { machine, cluster, _project: project }
+        let crds = built.config.join("crd").display().to_string();
+        cluster.ok(&["apply", "--server-side", "-k", &crds]);
+        cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+        Self { machine, cluster, built }
     }
 
     /// Starts the operator for all namespaces.
@@ -101,7 +105,7 @@ impl<'a> Everything<'a> {
 
     /// Starts an operator for a namespace, with the credentials of a kubeconfig, without waiting.
     pub fn launch(&self, namespace: &str, kubeconfig: &Path, probes: u16) -> Background {
-        let mut command = self.machine.command(target().join("debug/manager").to_str().unwrap());
+        let mut command = self.machine.command(self.built.manager.to_str().unwrap());
         command.env("KUBECONFIG", kubeconfig);
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"));
         command.arg("--metrics-bind-address=0");

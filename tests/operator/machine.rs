@@ -18,23 +18,17 @@ pub struct Machine {
     folder: TempDir,
     /// Go's own folders, that do not move with `HOME`.
     go: Vec<(String, String)>,
-    /// Projects share a target folder, in which each has a binary `manager`: one test at a time.
-    _turn: File,
 }
 
 impl Machine {
     pub fn new() -> Self {
-        let target = target();
-        fs::create_dir_all(&target).unwrap();
-        let turn = File::create(target.join("turn")).unwrap();
-        turn.lock().unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
         for tool in ["make", "cargo"] {
             let version = Command::new(tool).arg("--version").output();
             assert!(version.is_ok(), "`{tool}` is not on PATH: install it to run these tests");
         }
-        Self { folder, go: go_folders(), _turn: turn }
+        Self { folder, go: go_folders() }
     }
 
     /// A command of the user's.
@@ -117,6 +111,16 @@ pub fn processes() -> Vec<(i32, Vec<String>)> {
 /// The target folder of every generated project, so that dependencies are compiled once.
 pub fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("generated")
+}
+
+/// Projects share a target folder, in which each has a binary `manager`: one is compiled at a time,
+/// as long as this lives.
+pub fn turn() -> File {
+    let target = target();
+    fs::create_dir_all(&target).unwrap();
+    let turn = File::create(target.join("turn")).unwrap();
+    turn.lock().unwrap();
+    turn
 }
 
 fn own(variable: &str, fallback: &str) -> PathBuf {

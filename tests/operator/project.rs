@@ -1,34 +1,48 @@
 //! A generated project, and the user's commands in it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::background::Background;
 use crate::cluster::{Cluster, free_port, text};
-use crate::machine::{Machine, target};
+use crate::machine::{Machine, target, turn};
 use crate::wait::{COMPILATION, timed, within};
 
-/// A project in a folder that goes when the test ends.
+/// The crate that every project has a copy of.
+const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/opctl-runtime");
+
+/// A project in a folder that goes with this. Until it runs, it is the only one.
 pub struct Project<'a> {
     machine: &'a Machine,
     name: String,
     folder: PathBuf,
+    turn: Mutex<Option<File>>,
+}
+
+/// What is left of a project for tests that only run its manager.
+pub struct Built {
+    pub manager: PathBuf,
+    /// The project's folder `config`.
+    pub config: PathBuf,
 }
 
 impl<'a> Project<'a> {
     /// `opctl init` in an empty folder.
     pub fn init(machine: &'a Machine, name: &str, args: &[&str]) -> Self {
+        let turn = turn();
         let folder = folder(name);
         let _ = fs::remove_dir_all(&folder); // of a run that was killed
         fs::create_dir_all(&folder).unwrap();
-        let project = Self { machine, name: name.to_owned(), folder };
+        let project = Self { machine, name: name.to_owned(), folder, turn: Mutex::new(Some(turn)) };
         project.opctl(&[&["init", "--domain", "example.com"], args].concat());
+        keep_times(Path::new(RUNTIME), &project.folder.join("runtime"));
         project
     }
 
@@ -62,7 +76,23 @@ impl<'a> Project<'a> {
         finished(&format!("make {target}"), make.output().unwrap())
     }
 
-    /// `make run` in the background, once the operator is ready.
+    /// Compiles the manager, and keeps what it takes to run it.
+    pub fn build(self) -> Built {
+        timed(&format!("compilation of the manager of {}", self.name), || {
+            let mut build = self.command("cargo");
+            finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
+        });
+        let kept = target().join("managers").join(&self.name);
+        let _ = fs::remove_dir_all(&kept); // of another run
+        fs::create_dir_all(&kept).unwrap();
+        // Not by this process: what one of its threads writes is no program that another can start.
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(target().join("debug/manager")).arg(self.path("config")).arg(&kept);
+        finished("cp", copy.output().unwrap());
+        Built { manager: kept.join("manager"), config: kept.join("config") }
+    }
+
+    /// `make run` in the background, once the operator is ready. Other projects may be compiled then.
     pub fn run(&self) -> Background {
         let (probes, metrics) = (free_port(), free_port());
         let args = format!(
@@ -80,6 +110,7 @@ impl<'a> Project<'a> {
             })
         });
         assert_eq!(get(metrics, "/metrics").map(|text| text.ends_with("# EOF\n")), Ok(true));
+        *self.turn.lock().unwrap() = None;
         operator
     }
 
@@ -147,9 +178,10 @@ impl Drop for Project<'_> {
         if std::thread::panicking() {
             eprintln!("the project is kept: {}", self.folder.display());
         } else {
-            // What is compiled for one project serves no other; dependencies stay.
+            // What is compiled for one project serves no other; its dependencies stay.
+            let _turn = self.turn.get_mut().unwrap().take().unwrap_or_else(turn);
             let mut clean = self.command("cargo");
-            clean.args(["clean", "--offline", "--quiet", "-p", self.name(), "-p", "opctl-runtime"]);
+            clean.args(["clean", "--offline", "--quiet", "-p", self.name()]);
             finished("cargo clean", clean.output().unwrap());
             fs::remove_dir_all(&self.folder).unwrap();
             // The parent stays as long as it holds a project of a test that failed.
@@ -164,6 +196,21 @@ fn folder(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     target().hash(&mut hasher);
     std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
+}
+
+/// Gives the files of a copy the times of their originals. To cargo, which knows a member by its path
+/// in the workspace, the runtime of all projects is then one, and compiled once.
+fn keep_times(originals: &Path, copy: &Path) {
+    for entry in fs::read_dir(originals).unwrap() {
+        let original = entry.unwrap().path();
+        let path = copy.join(original.file_name().unwrap());
+        if original.is_dir() {
+            keep_times(&original, &path);
+        } else if path.exists() {
+            let time = fs::metadata(&original).unwrap().modified().unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        }
+    }
 }
 
 /// What a command printed that must succeed.

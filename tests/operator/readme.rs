@@ -16,7 +16,7 @@ const DEPLOYMENT: &str = "deployment/memcached-sample";
 #[test]
 fn from_an_empty_folder_to_an_operator_that_works() {
     let machine = Machine::new();
-    let project = Project::init(&machine, "memcached-operator", &[]);
+    let project = Project::init(&machine, "cache-operator", &[]);
     project.api("--group cache --version v1alpha1 --kind Memcached");
     let mut operator = project.run();
     let cluster = Cluster::running(&machine, "opctl");
@@ -39,7 +39,7 @@ fn from_an_empty_folder_to_an_operator_that_works() {
     timed("death of the API server", || faults::the_api_server_dies(&machine, &cluster));
     operator.assert_runs();
     let log = operator.log();
-    assert_eq!(log.matches("starting memcached-operator").count(), 1, "it was started once");
+    assert_eq!(log.matches("starting cache-operator").count(), 1, "it was started once");
 
     operator.end(Signal::INT);
     let log = operator.log();

@@ -75,7 +75,7 @@ fn alerts_fire_in_the_outages_that_they_are_for() {
 
     let machine = Machine::new();
     let site = Site::deployed(&machine);
-    let rules = site.project.path("config/prometheus/rules.yaml");
+    let rules = site.config("prometheus/rules.yaml");
     let judge = timed("compilation of the judge", || build(&machine));
     let failures: Vec<String> = thread::scope(|scope| {
         let threads = outages.map(|(name, outage, expected)| {

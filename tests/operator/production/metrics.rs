@@ -1,6 +1,7 @@
 //! What a manager at work tells of itself, and what alerts and the dashboard ask for.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::json;
 
@@ -24,8 +25,8 @@ fn a_scrape_has_every_metric_that_alerts_and_dashboard_ask_for() {
     let scrape = manager.scrape();
     let told: BTreeSet<&str> =
         scrape.lines().filter_map(|it| it.split(['{', ' ']).next()).collect();
-    let asked = ["config/prometheus/rules.yaml", "config/grafana/dashboard.json"]
-        .map(|path| site.project.read(path))
+    let asked = ["prometheus/rules.yaml", "grafana/dashboard.json"]
+        .map(|path| fs::read_to_string(site.config(path)).unwrap())
         .concat();
     let words = asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let asked: BTreeSet<&str> =

@@ -3,41 +3,50 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::background::Background;
 use crate::cluster::{Cluster, free_port};
-use crate::machine::{Machine, target};
-use crate::project::{Project, finished, get};
-use crate::wait::{eventually, timed};
+use crate::machine::Machine;
+use crate::project::{Built, Project, get};
+use crate::wait::eventually;
 
 const PROJECT: &str = "memcached-operator";
 const NAMESPACE: &str = "memcached-operator-system";
 /// The ServiceAccount of the deployed operator.
 pub const ACCOUNT: &str = "memcached-operator-controller-manager";
 
+/// All sites run the same manager.
+static BUILT: OnceLock<Built> = OnceLock::new();
+
 pub struct Site<'a> {
     pub machine: &'a Machine,
-    pub project: Project<'a>,
     pub cluster: Cluster,
+    built: &'static Built,
 }
 
 impl<'a> Site<'a> {
     /// The control plane plays the node, so that the deployed manager itself does nothing.
     pub fn deployed(machine: &'a Machine) -> Self {
-        let project = Project::init(machine, PROJECT, &[]);
-        project.api("--group cache --version v1alpha1 --kind Memcached");
-        timed("compilation of the manager", || {
-            let mut build = project.command("cargo");
-            finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
+        let built = BUILT.get_or_init(|| {
+            let project = Project::init(machine, PROJECT, &[]);
+            project.api("--group cache --version v1alpha1 --kind Memcached");
+            project.build()
         });
         let cluster = Cluster::start(machine, "production");
-        project.make_on(&cluster, "deploy");
+        let default = built.config.join("default").display().to_string();
+        cluster.ok(&["apply", "--server-side", "-k", &default]);
         let crd = "crd/memcacheds.cache.example.com";
         cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", crd]);
-        Self { machine, project, cluster }
+        Self { machine, cluster, built }
+    }
+
+    /// A file in the project's folder `config`.
+    pub fn config(&self, path: &str) -> PathBuf {
+        self.built.config.join(path)
     }
 
     /// Credentials of their own of the deployed ServiceAccount.
@@ -97,7 +106,7 @@ impl<'a> Site<'a> {
     /// A manager that may never be ready.
     pub fn start(&self, account: &Account, name: &str, args: &[&str]) -> Manager {
         let (probes, metrics) = (free_port(), free_port());
-        let mut command = self.machine.command(target().join("debug/manager").to_str().unwrap());
+        let mut command = self.machine.command(self.built.manager.to_str().unwrap());
         command.env("KUBECONFIG", &account.kubeconfig);
         command.env("POD_NAME", name).env("POD_NAMESPACE", NAMESPACE);
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"));
