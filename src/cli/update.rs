@@ -40,7 +40,7 @@ impl UpdateArgs {
         let new = old.with_settings(Settings::default())?;
         let set = match &self.templates {
             Some(directory) => read_templates(directory)?,
-            None => TemplateSet::current(),
+            None => TemplateSet::of(&old.cli_version)?.unwrap_or_else(TemplateSet::current),
         };
         let plan = |options: &PlanOptions| workspace.plan_update(old, set, &new, options);
         let is_current = plan(&Default::default())?.steps.iter().all(|step| !step.is_change());

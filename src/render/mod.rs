@@ -5,6 +5,7 @@ mod context;
 mod dependencies;
 mod extra_files;
 pub mod files;
+mod frozen;
 mod job;
 pub mod lock;
 pub mod recipes;
