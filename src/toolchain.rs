@@ -13,6 +13,11 @@ pub fn rustc() -> Command {
     program("RUSTC", "rustc")
 }
 
+/// rustfmt: that in `RUSTFMT`, as cargo-fmt has it, or else that on the path.
+pub fn rustfmt() -> Command {
+    program("RUSTFMT", "rustfmt")
+}
+
 fn program(variable: &str, default: &str) -> Command {
     Command::new(env::var_os(variable).unwrap_or_else(|| default.into()))
 }

@@ -11,6 +11,7 @@ use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
 use super::plan::{Conflicts, PlanOptions, Step};
 use super::rename::Rename;
+use super::style;
 use crate::render::files::Ownership;
 use crate::render::{LOCK, RenderedFile};
 
@@ -124,7 +125,8 @@ impl File<'_> {
             }
             (_, Some(_), Some(theirs)) if overwrite => (Action::Overwrite, bytes(theirs)),
             (_, Some(ours), None)
-                if (self.is_pristine(ours) || self.is_derived()) && !self.ours.read_only =>
+                if !self.ours.read_only
+                    && (self.is_pristine(ours) || self.is_derived() || self.is_formatted(ours)) =>
             {
                 (Action::Delete, None)
             }
@@ -172,7 +174,17 @@ impl File<'_> {
             Some((base, ours)) => (base.as_str(), ours.as_slice()),
             None => (base.text.as_str(), ours),
         };
-        match merge::merge(base, edited, &theirs.text, is_list) {
+        let mut merged = merge::merge(base, edited, &theirs.text, is_list);
+        if matches!(merged, Merged::Conflict(_)) {
+            if !is_list && merge::is_rewritten(base, edited) {
+                return (Action::Keep("rewritten by you"), None);
+            }
+            let styled = self
+                .rust_directory()
+                .and_then(|directory| style::merge(directory, base, edited, &theirs.text));
+            merged = styled.unwrap_or(merged);
+        }
+        match merged {
             Merged::Clean(merged) if merged == ours => (Action::Identical, None),
             Merged::Clean(merged) => (Action::Merge, Some(merged)),
             Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked)),
@@ -185,6 +197,19 @@ impl File<'_> {
     fn is_pristine(&self, ours: &[u8]) -> bool {
         let is_base = |base: &RenderedFile| merge::same(ours, &base.text);
         self.base.is_some_and(is_base) || self.lock.wrote_file(self.path, ours)
+    }
+
+    /// Whether the user has only formatted the file, which is one of Rust.
+    fn is_formatted(&self, ours: &[u8]) -> bool {
+        let (Some(base), Some(directory)) = (self.base, self.rust_directory()) else {
+            return false;
+        };
+        self.lock.is_base(self.path, &base.text) && style::is_formatted(directory, &base.text, ours)
+    }
+
+    /// The directory of a file of Rust.
+    fn rust_directory(&self) -> Option<&Path> {
+        self.ours.place.parent().filter(|_| self.path.ends_with(".rs"))
     }
 
     /// Whether the file is made from the user's code, and has no edits of its own.

@@ -1,9 +1,11 @@
 //! The three-way merge of one file.
 
+mod refine;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use similar::{TextDiff, TextMerge};
+use similar::{MergeResolution, TextDiff, TextMerge};
 
 /// The result of a three-way merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,17 +60,50 @@ pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
     let added: BTreeSet<&str> = additions(base, &text.text).into_iter().flatten().collect();
     let without_entries = is_list.then(|| without_entries(base, theirs, &added));
     let theirs = without_entries.as_deref().unwrap_or(theirs);
-    let mut merge = TextMerge::from_lines(base, &text.text, theirs);
-    merge.labels("before", OURS, THEIRS);
-    let merged = merge.to_string();
-    if merge.is_conflicted() {
+    let (merged, is_conflicted) = merge_lines(base, &text.text, theirs);
+    if is_conflicted {
         return Merged::Conflict(text.style(&merged));
     }
     if repeats_lines(base, &text.text, theirs, &merged, &added) {
-        let both = format!("<<<<<<< {OURS}\n{}=======\n{theirs}>>>>>>> {THEIRS}\n", text.text);
-        return Merged::Duplicate(text.style(&both));
+        return Merged::Duplicate(text.style(&marked(&text.text, theirs)));
     }
     Merged::Clean(text.style(&merged))
+}
+
+/// The merged lines, and whether there are conflicts between markers among them.
+fn merge_lines(base: &str, ours: &str, theirs: &str) -> (String, bool) {
+    let merge = TextMerge::from_lines(base, ours, theirs);
+    let [base, ours, theirs] = [base, ours, theirs].map(lines);
+    let (mut merged, mut is_conflicted) = (String::new(), false);
+    for region in merge.regions() {
+        let yours = &ours[region.ours_range()];
+        let new = &theirs[region.theirs_range()];
+        match region.resolution() {
+            MergeResolution::Theirs => merged.extend(new.iter().copied()),
+            MergeResolution::Conflict => {
+                match refine::resolve(&base[region.base_range()], yours, new) {
+                    Some(resolved) => merged.push_str(&resolved),
+                    None => {
+                        is_conflicted = true;
+                        merged.push_str(&marked(&yours.concat(), &new.concat()));
+                    }
+                }
+            }
+            _ => merged.extend(yours.iter().copied()),
+        }
+    }
+    (merged, is_conflicted)
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+/// Both versions between conflict markers.
+fn marked(ours: &str, theirs: &str) -> String {
+    let end = |text: &str| if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let (after_ours, after_theirs) = (end(ours), end(theirs));
+    format!("<<<<<<< {OURS}\n{ours}{after_ours}=======\n{theirs}{after_theirs}>>>>>>> {THEIRS}\n")
 }
 
 /// Both versions of a text without a known base: what they share once, and between conflict markers what
@@ -76,21 +111,27 @@ pub fn merge(base: &str, ours: &[u8], theirs: &str, is_list: bool) -> Merged {
 pub fn both(ours: &[u8], theirs: &str) -> Option<Vec<u8>> {
     let ours = Ours::new(ours, theirs)?;
     let diff = TextDiff::from_lines(ours.text.as_ref(), theirs);
-    let lines = |text: &str, range: std::ops::Range<usize>| -> String {
-        let lines = text.split_inclusive('\n').skip(range.start).take(range.len());
-        lines.collect()
-    };
+    let (old, new) = (lines(&ours.text), lines(theirs));
     let mut both = String::new();
     for op in diff.ops() {
-        let old = lines(&ours.text, op.old_range());
+        let old = old[op.old_range()].concat();
         if op.tag() == similar::DiffTag::Equal {
             both.push_str(&old);
         } else {
-            let new = lines(theirs, op.new_range());
-            both.push_str(&format!("<<<<<<< {OURS}\n{old}=======\n{new}>>>>>>> {THEIRS}\n"));
+            both.push_str(&marked(&old, &new[op.new_range()].concat()));
         }
     }
     Some(ours.style(&both))
+}
+
+/// Whether next to nothing is left of a text in the user's version: what changes in it has no place there.
+pub fn is_rewritten(base: &str, ours: &[u8]) -> bool {
+    let Some(ours) = Ours::new(ours, base) else { return false };
+    let is_significant = |line: &&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
+    let kept: BTreeSet<&str> = ours.text.lines().collect();
+    let all = base.lines().filter(is_significant);
+    let left = all.clone().filter(|line| kept.contains(line)).count();
+    left * 20 < all.count()
 }
 
 /// Whether a text has the markers of a conflict that opctl wrote.
@@ -152,14 +193,13 @@ fn additions<'a>(base: &'a str, new: &'a str) -> Vec<Vec<&'a str>> {
 /// The lines of a new text, and whether each is an addition.
 fn additions_and_rest<'a>(base: &'a str, new: &'a str) -> Vec<(&'a str, bool)> {
     let diff = TextDiff::from_lines(base, new);
-    let lines: Vec<&str> = new.split_inclusive('\n').collect();
-    let mut marked: Vec<(&str, bool)> = lines.into_iter().map(|line| (line, true)).collect();
+    let mut all: Vec<(&str, bool)> = lines(new).into_iter().map(|line| (line, true)).collect();
     for op in diff.ops().iter().filter(|op| op.tag() == similar::DiffTag::Equal) {
-        for line in &mut marked[op.new_range()] {
+        for line in &mut all[op.new_range()] {
             line.1 = false;
         }
     }
-    marked
+    all
 }
 
 /// Whether the user's version equals a text, ignoring style.

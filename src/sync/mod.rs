@@ -14,6 +14,7 @@ mod plan;
 mod references;
 mod rename;
 mod status;
+mod style;
 mod template_directory;
 mod trial;
 mod workspace;

@@ -25,4 +25,5 @@ mod readme;
 mod recipes;
 mod statuses;
 mod steps;
+mod updates;
 mod wait;

@@ -1,97 +1,146 @@
-//! Updates from templates that really differ: those of an opctl that had no runtime crate, and wrote 30
-//! files of it into each project.
+//! Updates from templates that really differ. `tests/operator` shows that the result works.
 
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod edits;
+mod old;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use opctl::project::Project;
-use opctl::render::Renderer;
-use opctl::sync::read_templates;
-use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
-fn old_templates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen/0.0.1")
+use edits::EDITS;
+
+/// A directory with a project.
+struct Place {
+    _home: TempDir,
+    project: PathBuf,
 }
 
-fn opctl(directory: &Path, args: &str) -> Output {
-    let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
-    opctl.args(args.split(' ')).current_dir(directory).output().unwrap()
-}
-
-/// A project of this opctl.
-fn new_project(directory: &Path) {
-    fs::create_dir_all(directory).unwrap();
-    for args in [
-        "init --domain example.com",
-        "create api --group cache --version v1alpha1 --kind Memcached",
-    ] {
-        let output = opctl(directory, args);
-        assert!(output.status.success(), "{output:?}");
+impl Place {
+    /// A project of this opctl.
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join("my-operator");
+        fs::create_dir(&project).unwrap();
+        let place = Self { _home: home, project };
+        place.opctl("init --domain example.com");
+        place.opctl("create api --group cache --version v1alpha1 --kind Memcached");
+        place
     }
-}
 
-/// The same project as the old opctl has made it.
-fn old_project(directory: &Path) {
-    new_project(directory);
-    let model = fs::read_to_string(directory.join("PROJECT")).unwrap();
-    let model = model.replace(env!("CARGO_PKG_VERSION"), "0.0.1");
-    fs::remove_dir_all(directory).unwrap();
-    fs::create_dir(directory).unwrap();
-    let set = read_templates(&old_templates()).unwrap();
-    let tree = Renderer::new(set).unwrap().render(&Project::parse(&model).unwrap()).unwrap();
-    let mut lock = String::new();
-    for (path, file) in tree {
-        for byte in Sha256::digest(&file.text) {
-            write!(lock, "{byte:02x}").unwrap();
-        }
-        writeln!(lock, " {} {path}", file.subject).unwrap();
-        write_file(directory, &path, &file.text);
+    /// The same one as the old opctl has made it.
+    fn old() -> Self {
+        let place = Self::new();
+        old::make_old(&place.project);
+        place
     }
-    write_file(directory, "PROJECT.lock", &lock);
-    write_file(directory, "PROJECT", &model);
-}
 
-fn write_file(directory: &Path, path: &str, text: &str) {
-    let path = directory.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
+    fn opctl(&self, args: &str) {
+        let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
+        opctl.args(args.split(' ')).current_dir(&self.project);
+        assert!(opctl.output().unwrap().status.success(), "opctl {args}");
+    }
 
-fn tree(directory: &Path) -> BTreeMap<PathBuf, String> {
-    let mut files = BTreeMap::new();
-    let mut directories = vec![directory.to_owned()];
-    while let Some(current) = directories.pop() {
-        for entry in fs::read_dir(current).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else {
-                let name = path.strip_prefix(directory).unwrap().to_owned();
-                files.insert(name, fs::read_to_string(path).unwrap());
+    fn update(&self) -> Output {
+        let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
+        opctl.args(["update", "--no-check", "--templates"]).arg(old::templates());
+        opctl.current_dir(&self.project).output().unwrap()
+    }
+
+    fn files(&self) -> BTreeMap<PathBuf, String> {
+        let mut files = BTreeMap::new();
+        let mut directories = vec![self.project.clone()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else {
+                    let name = path.strip_prefix(&self.project).unwrap().to_owned();
+                    files.insert(name, fs::read_to_string(path).unwrap());
+                }
             }
         }
+        files
     }
-    files
 }
 
 #[test]
 fn a_project_without_edits_becomes_what_is_made_today() {
-    let home = tempfile::tempdir().unwrap();
-    let (old, new) = (home.path().join("a/my-operator"), home.path().join("b/my-operator"));
-    fs::create_dir(home.path().join("a")).unwrap();
-    old_project(&old);
-    new_project(&new);
-    let templates = old_templates();
-    let output = opctl(&old, &format!("update --no-check --templates {}", templates.display()));
+    let (old, new) = (Place::old(), Place::new());
+    let output = old.update();
     assert!(output.status.success(), "{output:?}");
-    let (updated, expected) = (tree(&old), tree(&new));
+    let (updated, expected) = (old.files(), new.files());
     for path in updated.keys().chain(expected.keys()) {
         assert!(updated.get(path) == expected.get(path), "{}", path.display());
     }
+}
+
+#[test]
+fn edits_stay_and_conflict_only_where_opctl_has_changed_the_same_lines() {
+    let new = Place::new().files();
+    let base = Place::old().files();
+    let mut by_git = 0;
+    for edit in &EDITS {
+        let place = Place::old();
+        (edit.make)(&place.project);
+        let edited = place.files();
+        by_git += usize::from(conflicts_in_git(&base, &edited, &new));
+
+        let output = place.update();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let conflicts: Vec<&str> =
+            printed.lines().filter_map(|line| line.trim().strip_prefix("conflict ")).collect();
+        let conflicts: Vec<&str> =
+            conflicts.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(conflicts, edit.conflict.into_iter().collect::<Vec<_>>(), "{}", edit.name);
+        if edit.conflict.is_none() {
+            assert!(output.status.success(), "{}: {printed}", edit.name);
+            for line in added(&base, &edited) {
+                let files = place.files();
+                let has_line = |text: &String| text.lines().any(|other| other == line);
+                assert!(files.values().any(has_line), "{}: {line} is lost", edit.name);
+            }
+        }
+    }
+    let ours = EDITS.iter().filter(|edit| edit.conflict.is_some()).count();
+    eprintln!("conflicts in {ours} of {} projects, in git in {by_git}", EDITS.len());
+    assert!(ours < by_git, "{by_git}");
+}
+
+/// The lines that no file had before, but for those of Rust: an edit may be a format.
+fn added(base: &BTreeMap<PathBuf, String>, edited: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let is_rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    let is_format = edited.contains_key(Path::new("rustfmt.toml"));
+    let old: Vec<&str> = base.values().flat_map(|text| text.lines()).collect();
+    let files = edited.iter().filter(|(path, _)| !(is_format && is_rust(path)));
+    let lines = files.flat_map(|(_, text)| text.lines());
+    lines.filter(|line| !old.contains(line)).map(str::to_owned).collect()
+}
+
+/// Whether `git merge`, with which kubebuilder's `alpha update` merges, would find a conflict.
+fn conflicts_in_git(
+    base: &BTreeMap<PathBuf, String>,
+    ours: &BTreeMap<PathBuf, String>,
+    theirs: &BTreeMap<PathBuf, String>,
+) -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    base.iter().any(|(path, base)| match (ours.get(path), theirs.get(path)) {
+        (Some(ours), Some(theirs)) => {
+            for (name, text) in [("ours", ours), ("base", base), ("theirs", theirs)] {
+                fs::write(directory.path().join(name), text).unwrap();
+            }
+            let mut git = Command::new("git");
+            git.args(["merge-file", "--stdout", "ours", "base", "theirs"]);
+            !git.current_dir(directory.path()).output().unwrap().status.success()
+        }
+        // One side has deleted what the other has changed.
+        (Some(other), None) | (None, Some(other)) => other != base,
+        (None, None) => false,
+    })
 }

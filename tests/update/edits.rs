@@ -1,0 +1,208 @@
+//! What people do to a project that an old opctl has made.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+const API: &str = "src/api/cache/v1alpha1/memcached.rs";
+const CONTROLLER: &str = "src/controller/cache/memcached.rs";
+const TEST: &str = "tests/cache_memcached.rs";
+
+/// Something that somebody does to a project.
+pub struct Edit {
+    pub name: &'static str,
+    pub make: fn(&Path),
+    /// The file in which opctl has changed the very same lines.
+    pub conflict: Option<&'static str>,
+}
+
+pub const EDITS: [Edit; 14] = [
+    Edit { name: "a field of the specification", make: field, conflict: None },
+    Edit { name: "a second child", make: child, conflict: None },
+    Edit { name: "a line in the reconciler", make: log, conflict: None },
+    Edit { name: "a unit test", make: unit_test, conflict: None },
+    Edit { name: "an integration test", make: integration_test, conflict: None },
+    Edit { name: "a line in main", make: main, conflict: Some("src/main.rs") },
+    Edit { name: "a dependency", make: dependency, conflict: None },
+    Edit { name: "other widths", make: reformat, conflict: None },
+    Edit { name: "the image and a target of make", make: makefile, conflict: None },
+    Edit { name: "other resources", make: resources, conflict: None },
+    Edit {
+        name: "a feature by hand",
+        make: feature,
+        conflict: Some("config/default/kustomization.yaml"),
+    },
+    Edit { name: "another sample", make: sample, conflict: None },
+    Edit { name: "another README", make: readme, conflict: None },
+    Edit { name: "no workflow", make: workflow, conflict: None },
+];
+
+fn field(project: &Path) {
+    replace(
+        project,
+        API,
+        "    pub image: Option<String>,\n}",
+        "    pub image: Option<String>,
+
+    /// Memory for items, in MiB.
+    #[serde(default = \"default_memory\")]
+    #[schemars(range(min = 64))]
+    pub memory: i32,
+}
+
+fn default_memory() -> i32 {
+    64
+}",
+    );
+    let limit = "format!(\"--memory-limit={}\", memcached.spec.memory)";
+    replace(project, CONTROLLER, "\"--memory-limit=64\".to_owned()", limit);
+    replace(
+        project,
+        CONTROLLER,
+        "            image: None,",
+        "            image: None,\n            memory: 64,",
+    );
+    for size in ["3", "1"] {
+        let spec = format!("        size: {size},\n        container_port");
+        let with_memory = format!("        memory: 64,\n{spec}");
+        replace(project, TEST, &spec, &with_memory);
+    }
+}
+
+fn child(project: &Path) {
+    let import = "use k8s_openapi::api::events::v1::Event;";
+    let imports = "use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};\n";
+    replace(project, CONTROLLER, import, &format!("{imports}{import}"));
+    let rule = "        rule::<Pod>(&[\"list\", \"watch\"]),";
+    let rules = "        rule::<Service>(&[\"create\", \"list\", \"patch\", \"watch\"]),\n";
+    replace(project, CONTROLLER, rule, &format!("{rules}{rule}"));
+    let cache = "    deployments: Cache<Deployment, v1alpha1::Memcached>,";
+    let services = "\n    services: Cache<Service, v1alpha1::Memcached>,";
+    replace(project, CONTROLLER, cache, &format!("{cache}{services}"));
+    let owns = "        deployments: controller.owns(),";
+    replace(project, CONTROLLER, owns, &format!("{owns}\n        services: controller.owns(),"));
+    let desired = "    let desired = deployment(&memcached, &ctx.image);";
+    let apply = "    ctx.field_manager
+        .apply(&*memcached, service(&memcached), &ctx.services)
+        .await?;
+";
+    replace(project, CONTROLLER, desired, &format!("{apply}{desired}"));
+    let deployment = "/// The Deployment that runs the servers.";
+    let service = "/// The Service by which clients find the servers.
+fn service(memcached: &v1alpha1::Memcached) -> Service {
+    Service {
+        metadata: ObjectMeta {
+            name: memcached.metadata.name.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            cluster_ip: Some(\"None\".to_owned()),
+            selector: Some(workload::selector(APP, memcached)),
+            ports: Some(vec![ServicePort {
+                port: memcached.spec.container_port,
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+";
+    replace(project, CONTROLLER, deployment, &format!("{service}{deployment}"));
+}
+
+fn log(project: &Path) {
+    let desired = "    let desired = deployment(&memcached, &ctx.image);";
+    let log = "    tracing::debug!(size = memcached.spec.size, \"reconciling\");\n";
+    replace(project, CONTROLLER, desired, &format!("{log}{desired}"));
+}
+
+fn unit_test(project: &Path) {
+    let next = "    #[test]\n    fn the_servers_listen";
+    let test = "    #[test]
+    fn the_deployment_has_the_name_of_its_owner() {
+        let deployment = deployment(&memcached(\"sample\"), IMAGE);
+        assert_eq!(deployment.metadata.name.as_deref(), Some(\"sample\"));
+    }
+
+";
+    replace(project, CONTROLLER, next, &format!("{test}{next}"));
+}
+
+fn integration_test(project: &Path) {
+    append(
+        project,
+        TEST,
+        "
+#[tokio::test]
+async fn a_name_is_kept() {
+    let fixture = fixture().await;
+    let memcached = fixture.memcacheds.get(\"sample\").await.expect(\"found\");
+    assert_eq!(memcached.name_any(), \"sample\");
+}
+",
+    );
+}
+
+fn main(project: &Path) {
+    let connect = "    let manager = Manager::new(options).await?;";
+    let log = "    tracing::info!(\"the operator of the cache team\");\n";
+    replace(project, "src/main.rs", connect, &format!("{log}{connect}"));
+}
+
+fn dependency(project: &Path) {
+    replace(project, "Cargo.toml", "clap = {", "either = \"1\"\nclap = {");
+}
+
+fn reformat(project: &Path) {
+    append(project, "rustfmt.toml", "max_width = 120\nuse_small_heuristics = \"Max\"\n");
+    let status = Command::new("cargo").arg("fmt").current_dir(project).status();
+    assert!(status.unwrap().success());
+}
+
+fn makefile(project: &Path) {
+    replace(
+        project,
+        "Makefile",
+        "IMG ?= controller:latest",
+        "IMG ?= registry.example.com/cache/my-operator:1.2.3",
+    );
+    append(project, "Makefile", "\n.PHONY: bench\nbench: ## Measure the servers.\n\t./bench.sh\n");
+}
+
+fn resources(project: &Path) {
+    let manager = "config/manager/manager.yaml";
+    replace(project, manager, "            memory: 128Mi", "            memory: 512Mi");
+    replace(project, manager, "            cpu: 10m", "            cpu: 50m");
+}
+
+fn feature(project: &Path) {
+    let kustomization = "config/default/kustomization.yaml";
+    replace(project, kustomization, "#- ../prometheus ", "- ../prometheus ");
+}
+
+fn sample(project: &Path) {
+    replace(project, "config/samples/cache_v1alpha1_memcached.yaml", "size: 3", "size: 5");
+}
+
+fn readme(project: &Path) {
+    fs::write(project.join("README.md"), "# The cache operator\n\nAsk the cache team.\n").unwrap();
+}
+
+fn workflow(project: &Path) {
+    fs::remove_file(project.join(".github/workflows/lint.yml")).unwrap();
+}
+
+fn replace(project: &Path, path: &str, old: &str, new: &str) {
+    let path = project.join(path);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(old), "{old} in {}", path.display());
+    fs::write(path, text.replacen(old, new, 1)).unwrap();
+}
+
+fn append(project: &Path, path: &str, text: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(project.join(path)).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
