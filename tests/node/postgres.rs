@@ -23,6 +23,7 @@ pub fn work(cluster: &Cluster) {
     let refusal = query(cluster, &host(1), "insert into t values (-1)").unwrap_err();
     assert!(refusal.contains("read-only transaction"), "{refusal}");
     assert_eq!(query(cluster, READ_ONLY, "select n from t").as_deref(), Ok("0"));
+    is_encrypted(cluster);
     is_backed_up(cluster);
     let acknowledged = the_primary_goes_under_a_writer(cluster);
     replicated(cluster, &acknowledged);
@@ -47,11 +48,16 @@ fn settled(cluster: &Cluster, what: &str) {
 
 /// The answer to a client in a pod, with the password of the Secret.
 fn query(cluster: &Cluster, host: &str, sql: &str) -> Result<String, String> {
+    let verified = format!("{host} sslmode=verify-full sslrootcert=/run/tls/ca.crt");
+    query_with(cluster, &verified, sql)
+}
+
+fn query_with(cluster: &Cluster, server: &str, sql: &str) -> Result<String, String> {
     let pod = pod(INSTANCES - 1);
     let template = "go-template={{.data.password | base64decode}}";
     let password = cluster.ok(&["get", "secret", &format!("{NAME}-superuser"), "-o", template]);
     let password = format!("PGPASSWORD={password}");
-    let database = format!("host={host} user=postgres connect_timeout=2");
+    let database = format!("user=postgres connect_timeout=2 host={server}");
     let psql = ["psql", "--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-c", sql];
     let client = [&["exec", &pod, "--", "env", &password], &psql[..], &["-d", &database]];
     let output = cluster.kubectl(&client.concat());
@@ -87,6 +93,16 @@ fn replicated(cluster: &Cluster, expected: &[usize]) {
             other => Err(format!("{other:?}")),
         });
     }
+}
+
+/// Each query verifies the certificate of the operator. The replicas do, too.
+fn is_encrypted(cluster: &Cluster) {
+    let followers =
+        "select bool_and(ssl), count(*) from pg_stat_replication join pg_stat_ssl using (pid)";
+    assert_eq!(query(cluster, READ_WRITE, followers).as_deref(), Ok("t|2"));
+    let plain = format!("{READ_WRITE} sslmode=disable");
+    let refusal = query_with(cluster, &plain, "select").unwrap_err();
+    assert!(refusal.contains("no encryption"), "{refusal}");
 }
 
 fn is_backed_up(cluster: &Cluster) {

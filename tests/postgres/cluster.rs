@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
@@ -38,6 +39,12 @@ pub struct Cluster {
     pub restore_from: String,
     /// The memory of each instance, in MiB.
     pub memory: u32,
+    /// The directory with the certificate of the instances that are started next.
+    pub tls: &'static str,
+    pub requires_tls: bool,
+    pub verifies: bool,
+    /// Whether the instances that are started next are from before they could encrypt.
+    pub is_old: bool,
     /// What the data of a new cluster are made from.
     dump: String,
     backups: PathBuf,
@@ -67,6 +74,10 @@ impl Cluster {
             initialized: false,
             restore_from: String::new(),
             memory: 512,
+            tls: "tls",
+            requires_tls: true,
+            verifies: true,
+            is_old: false,
             dump: String::new(),
             backups: PathBuf::new(),
             kill: None,
@@ -77,6 +88,7 @@ impl Cluster {
         cluster.render();
         cluster.folder("passwords");
         cluster.set_password("70617373776f7264");
+        cluster.make_certificate("tls");
         cluster.folder("backups");
         for instance in 0..INSTANCES {
             cluster.make_volume(instance);
@@ -90,6 +102,36 @@ impl Cluster {
         password.clone_into(&mut self.password);
         for role in ["postgres", "replicator", "app"] {
             fs::write(self.path(&format!("passwords/{role}")), self.password_of(role)).unwrap();
+        }
+    }
+
+    /// Has a directory hold a new certificate, of a new authority, as the operator makes it.
+    pub fn make_certificate(&self, name: &str) {
+        self.folder(name);
+        let hosts = ["shop-rw.a.svc", "*.shop-instances"].map(str::to_owned);
+        let (mut authority, key) =
+            (CertificateParams::new(vec![]).unwrap(), KeyPair::generate().unwrap());
+        authority.distinguished_name.push(DnType::CommonName, "shop CA");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let ca = authority.self_signed(&key).unwrap().pem();
+        let (issuer, key) = (Issuer::new(authority, key), KeyPair::generate().unwrap());
+        let mut server = CertificateParams::new(hosts).unwrap();
+        server.use_authority_key_identifier_extension = true;
+        let certificate = server.signed_by(&key, &issuer).unwrap().pem();
+        for (file, text) in
+            [("ca.crt", ca), ("tls.crt", certificate), ("tls.key", key.serialize_pem())]
+        {
+            self.write_secret(&format!("{name}/{file}"), &text);
+        }
+    }
+
+    /// A file that nobody else may read.
+    pub fn write_secret(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = *USER {
+            chown(path, Some(user), Some(group)).unwrap();
         }
     }
 
@@ -127,7 +169,18 @@ impl Cluster {
         };
         // As kubelet does it in the command of a container
         // (<https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#entrypoint>).
-        let script = script.replace("$$", "$");
+        let mut script = script.replace("$$", "$");
+        if self.is_old && name == "start.sh" {
+            for (now, before) in [
+                ("-c ssl=on", "-c ssl=off"),
+                ("'hostnossl all replicator all reject'", "''"),
+                ("host=hostssl", "host=host"),
+                ("hostssl replication", "host replication"),
+            ] {
+                assert!(script.contains(now), "{now}");
+                script = script.replace(now, before);
+            }
+        }
         let mut command = command(&self.programs, "/bin/sh");
         command.arg("-c").arg(script);
         command.stdin(Stdio::null());
@@ -154,6 +207,9 @@ impl Cluster {
             .env("INITIALIZED", self.initialized.to_string())
             .env("RESTORE_FROM", &self.restore_from)
             .env("MEMORY", self.memory.to_string())
+            .env("TLS", self.path(self.tls))
+            .env("REQUIRE_TLS", self.requires_tls.to_string())
+            .env("VERIFY", self.verifies.to_string())
             .env("DUMP", &self.dump)
             .env("BACKUPS", &self.backups)
             .env("PATIENCE", "5")
@@ -590,7 +646,7 @@ impl Cluster {
     }
 
     /// A folder of the user who runs PostgreSQL.
-    fn folder(&self, path: &str) {
+    pub fn folder(&self, path: &str) {
         let path = self.path(path);
         fs::create_dir_all(&path).unwrap();
         if let Some((user, group)) = *USER {

@@ -13,6 +13,7 @@ mod network;
 mod programs;
 mod restore;
 mod seed;
+mod tls;
 mod walk;
 
 #[allow(dead_code)] // it is shared
