@@ -21,11 +21,12 @@ mod walk;
 mod random;
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{BOUND, Cluster, eventually};
-use programs::SEVENTEEN;
+use programs::{FOLDER, SEVENTEEN};
 
 const TABLE: &str = "create table t (x int)";
 const ALL: &str = "select string_agg(x::text, ' ' order by x) from t";
@@ -447,6 +448,60 @@ fn a_replica_compares_its_data_with_a_primary_that_comes_back() {
     assert_eq!(cluster.query(1, ALL).as_deref(), Ok("1 2"));
     let log = cluster.log(1);
     assert!(!log.contains("starting again"), "it was restarted: {log}");
+}
+
+/// Programs that take for ever.
+fn hang(cluster: &mut Cluster, programs: &[&str]) {
+    let folder = cluster.path("hanging");
+    fs::create_dir(&folder).unwrap();
+    for program in fs::read_dir(&cluster.programs).unwrap() {
+        let program = program.unwrap();
+        let link = folder.join(program.file_name());
+        if programs.iter().any(|name| program.file_name() == *name) {
+            fs::write(&link, "#!/bin/sh\nexec sleep 600\n").unwrap();
+            fs::set_permissions(&link, fs::Permissions::from_mode(0o755)).unwrap();
+        } else {
+            symlink(program.path(), link).unwrap();
+        }
+    }
+    cluster.programs = folder;
+}
+
+/// Ends an instance that has just logged this.
+fn ends_within_seconds(cluster: &mut Cluster, instance: usize, logged: &str) {
+    cluster.start(instance);
+    eventually(logged, || cluster.log(instance).contains(logged).then_some(()));
+    sleep(Duration::from_secs(1));
+    assert!(cluster.runs(instance));
+    let begin = Instant::now();
+    cluster.stop(instance);
+    eprintln!("{logged}: ended after {:.1?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    // Nothing of it keeps the volume, and what it began is begun again.
+    cluster.programs = FOLDER.clone();
+    cluster.start(instance);
+    cluster.until_ready(instance);
+}
+
+#[test]
+fn an_instance_ends_while_it_makes_its_data() {
+    let mut cluster = Cluster::of(0);
+    hang(&mut cluster, &["initdb"]);
+    cluster.size = 1;
+    ends_within_seconds(&mut cluster, 0, "initializing a new database");
+
+    let mut cluster = with_a_row(1);
+    hang(&mut cluster, &["pg_basebackup"]);
+    cluster.size = 2;
+    ends_within_seconds(&mut cluster, 1, "copying the primary's data");
+    cluster.until(1, ALL, "1");
+
+    cluster.backup(1).unwrap();
+    let mut restored = Cluster::of(0);
+    restored.restore(&cluster, "latest");
+    hang(&mut restored, &["pg_restore"]);
+    ends_within_seconds(&mut restored, 0, "restoring the database");
+    assert_eq!(restored.query(0, ALL).as_deref(), Ok("1"));
 }
 
 #[test]
