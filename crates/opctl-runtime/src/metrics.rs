@@ -92,6 +92,7 @@ pub(crate) struct Metrics {
     panics: Family<Controller, Counter>,
     time: Histograms<Controller>,
     active: Family<Controller, Gauge>,
+    failing: Family<Controller, Gauge>,
     limit: Family<Controller, Gauge>,
     depth: Family<Queue, Gauge>,
     adds: Family<Queue, Counter>,
@@ -112,6 +113,7 @@ pub(crate) struct ControllerMetrics {
     pub panics: Counter,
     time: Histogram,
     pub active: Gauge,
+    failing: Gauge,
     depth: Gauge,
     pub adds: Counter,
     pub retries: Counter,
@@ -129,6 +131,7 @@ impl Metrics {
             panics: Family::default(),
             time: Family::new_with_constructor(new),
             active: Family::default(),
+            failing: Family::default(),
             limit: Family::default(),
             depth: Family::default(),
             adds: Family::default(),
@@ -172,6 +175,9 @@ impl Metrics {
         );
         let help = "How many reconciles may be under way";
         reconciles.register("max_concurrent_reconciles", help, families.limit.clone());
+        // controller-runtime has no such metric.
+        let help = "Objects whose last reconcile failed";
+        registry.register("controller_failing_objects", help, families.failing.clone());
 
         let queue = registry.sub_registry_with_prefix("workqueue");
         queue.register(
@@ -258,6 +264,7 @@ impl Metrics {
             panics: self.panics.get_or_create_owned(&controller),
             time: self.time.get_or_create_owned(&controller),
             active: self.active.get_or_create_owned(&controller),
+            failing: self.failing.get_or_create_owned(&controller),
             depth: self.depth.get_or_create_owned(&queue),
             adds: self.adds.get_or_create_owned(&queue),
             retries: self.retries.get_or_create_owned(&queue),
@@ -324,5 +331,9 @@ impl ControllerMetrics {
 
     pub fn set_depth(&self, objects: usize) {
         self.depth.set(objects.try_into().unwrap_or(i64::MAX));
+    }
+
+    pub fn set_failing(&self, objects: usize) {
+        self.failing.set(objects.try_into().unwrap_or(i64::MAX));
     }
 }

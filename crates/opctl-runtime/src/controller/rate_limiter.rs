@@ -175,6 +175,11 @@ impl<K: Object> FailingObjects<K> {
         self.objects().remove(object);
     }
 
+    /// How many objects fail.
+    pub fn count(&self) -> usize {
+        self.objects().len()
+    }
+
     fn objects(&self) -> MutexGuard<'_, HashMap<ObjectRef<K>, Failing>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }

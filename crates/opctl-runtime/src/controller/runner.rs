@@ -128,7 +128,9 @@ impl<K: Object> ReconcileRunner<K> {
         metadata: &ObjectMeta,
         for_event: bool,
     ) -> Option<Duration> {
-        self.failing.wait(object, metadata, for_event)
+        let wait = self.failing.wait(object, metadata, for_event);
+        self.metrics.set_failing(self.failing.count());
+        wait
     }
 
     /// When the object is reconciled again after it failed.
@@ -138,11 +140,14 @@ impl<K: Object> ReconcileRunner<K> {
             Retry::OnChange => &self.metrics.terminal,
         };
         counter.inc();
-        self.failing.failed(object, metadata, retry)
+        let action = self.failing.failed(object, metadata, retry);
+        self.metrics.set_failing(self.failing.count());
+        action
     }
 
     pub fn forget(&self, object: &ObjectRef<K>) {
         self.failing.forget(object);
+        self.metrics.set_failing(self.failing.count());
     }
 }
 
@@ -192,6 +197,37 @@ mod tests {
         let (_, runner) = runner(Duration::from_millis(1));
         let outcome = runner.run::<Error>(&ObjectRef::new("x"), pending()).await;
         assert!(matches!(outcome, Err(Failure::Timeout(_))));
+    }
+
+    #[tokio::test]
+    async fn objects_that_fail_are_counted_until_they_succeed_change_or_are_gone() {
+        let (metrics, runner) = runner(Duration::from_secs(60));
+        let count = || {
+            let text = metrics.encode().unwrap();
+            let name = r#"controller_failing_objects{controller="test"} "#;
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().parse::<u8>().unwrap()
+        };
+        assert_eq!(count(), 0);
+        let metadata = ObjectMeta::default();
+        let objects = ["x", "y", "z"].map(ObjectRef::new);
+        for object in &objects {
+            for retry in [Retry::Backoff, Retry::OnChange] {
+                runner.retry(object.clone(), &metadata, retry);
+            }
+        }
+        assert_eq!(count(), 3);
+        let success = async { Ok::<_, Error>(Action::await_change()) };
+        runner.run(&objects[0], success).await.unwrap();
+        assert_eq!(count(), 2);
+        let changed = ObjectMeta {
+            generation: Some(2),
+            ..ObjectMeta::default()
+        };
+        runner.wait(&objects[1], &changed, false);
+        assert_eq!(count(), 1);
+        runner.forget(&objects[2]);
+        assert_eq!(count(), 0);
     }
 
     #[tokio::test]
