@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The optional parts.
-const PARTS: [&str; 4] = ["availability", "network-policy", "prometheus", "grafana"];
+const PARTS: [&str; 5] =
+    ["availability", "network-policy", "prometheus", "cert-manager", "grafana"];
 
 /// The longest name that a project may have.
 const LONGEST: &str = "an-operator-with-a-long-name";
@@ -76,11 +77,15 @@ impl Project {
         ok(opctl(self.directory.path()).arg("edit").args(flags));
     }
 
-    /// The objects of config/default, by kind and name.
-    fn objects(&self) -> BTreeSet<String> {
+    /// The manifests of config/default.
+    fn manifests(&self) -> String {
         let mut kubectl = Command::new("kubectl");
-        kubectl.current_dir(self.directory.path()).args(["kustomize", "config/default"]);
-        let text = ok(&mut kubectl);
+        ok(kubectl.current_dir(self.directory.path()).args(["kustomize", "config/default"]))
+    }
+
+    /// Its objects, by kind and name.
+    fn objects(&self) -> BTreeSet<String> {
+        let text = self.manifests();
         let field = |object: &str, start: &str| {
             let line = object.lines().find_map(|line| line.strip_prefix(start));
             line.unwrap().trim_matches('"').to_owned()
@@ -160,16 +165,22 @@ impl Cluster {
         }
     }
 
-    /// Stands in for the Prometheus operator.
-    fn install_monitoring_crds(&self, project: &Project) {
+    /// Stands in for the Prometheus operator and cert-manager.
+    fn install_external_crds(&self, project: &Project) {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let kinds = [("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
-        let crds = kinds.map(|(kind, plural)| {
+        let (certificates, monitoring) = ("cert-manager.io", "monitoring.coreos.com");
+        let kinds = [
+            (certificates, "Certificate", "certificates"),
+            (certificates, "Issuer", "issuers"),
+            (monitoring, "PrometheusRule", "prometheusrules"),
+            (monitoring, "ServiceMonitor", "servicemonitors"),
+        ];
+        let crds = kinds.map(|(group, kind, plural)| {
             json!({
                 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+                "metadata": {"name": format!("{plural}.{group}")},
                 "spec": {
-                    "group": "monitoring.coreos.com", "scope": "Namespaced",
+                    "group": group, "scope": "Namespaced",
                     "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
                     "versions": [{
                         "name": "v1", "served": true, "storage": true,
@@ -207,11 +218,12 @@ fn the_api_server_takes_every_part() {
     cluster.deployed(&project, 1);
     let plain = project.objects();
 
-    cluster.install_monitoring_crds(&project);
+    cluster.install_external_crds(&project);
     let kinds: [&[&str]; PARTS.len()] = [
         &["PodDisruptionBudget"],
         &["NetworkPolicy"],
         &["PrometheusRule", "ServiceMonitor"],
+        &["Certificate", "Issuer"],
         &["ConfigMap"],
     ];
     for (part, kinds) in PARTS.into_iter().zip(kinds) {
@@ -258,7 +270,7 @@ fn a_namespaced_operator_has_nothing_but_reviews_in_other_namespaces() {
     let project = Project::new(LONGEST, &["--namespaced"]);
     cluster.apply(&project, &["-k", "config/default"]);
     cluster.deployed(&project, 1);
-    cluster.install_monitoring_crds(&project);
+    cluster.install_external_crds(&project);
     project.switch(&PARTS);
     cluster.apply(&project, &DRY_RUN);
 
@@ -313,6 +325,107 @@ fn make_deploys_an_image_and_dirties_no_tracked_file() {
     let broken = cluster.run(&project, &["make", "deploy"]).assert().failure();
     let error = String::from_utf8_lossy(&broken.get_output().stderr).into_owned();
     assert!(error.contains("manager.yaml"), "{error}");
+}
+
+#[test]
+fn prometheus_verifies_the_certificate_of_cert_manager() {
+    let project = Project::new(LONGEST, &[]);
+    let object = |parts: &[&str], kind: &str| {
+        project.switch(parts);
+        let objects = project.manifests();
+        let objects =
+            objects.split("\n---\n").map(|text| serde_yaml::from_str::<Value>(text).unwrap());
+        objects.into_iter().find(|object| object["kind"] == kind).unwrap()
+    };
+    let plain = object(&["prometheus"], "ServiceMonitor");
+    assert_eq!(plain["spec"]["endpoints"][0]["tlsConfig"], json!({"insecureSkipVerify": true}));
+
+    let parts = ["prometheus", "cert-manager"];
+    let certificate = object(&parts, "Certificate");
+    let issuer = object(&parts, "Issuer");
+    assert_eq!(certificate["spec"]["issuerRef"]["name"], issuer["metadata"]["name"]);
+    assert_eq!(certificate["metadata"]["namespace"], project.namespace());
+    let secret = &certificate["spec"]["secretName"];
+    let verified = object(&parts, "ServiceMonitor");
+    let tls = &verified["spec"]["endpoints"][0]["tlsConfig"];
+    assert_eq!(tls["ca"]["secret"], json!({"name": secret, "key": "ca.crt"}));
+    assert_eq!(tls["serverName"], certificate["spec"]["dnsNames"][0]);
+    assert_eq!(tls.get("insecureSkipVerify"), None);
+    let service = project.object("controller-manager-metrics-service");
+    assert!(project.objects().contains(&format!("Service/{service}")));
+    assert_eq!(tls["serverName"], format!("{service}.{}.svc", project.namespace()));
+
+    let pod = &object(&parts, "Deployment")["spec"]["template"]["spec"];
+    let (container, volume) = (&pod["containers"][0], &pod["volumes"][0]);
+    assert_eq!(volume["secret"]["secretName"], *secret);
+    let mount = &container["volumeMounts"][0];
+    assert_eq!(mount["name"], volume["name"]);
+    let flag = format!("--metrics-cert-path={}", mount["mountPath"].as_str().unwrap());
+    assert!(container["args"].as_array().unwrap().contains(&json!(flag)), "{container}");
+}
+
+#[test]
+fn a_crd_is_as_strict_as_one_in_go() {
+    let cluster = Cluster::start();
+    let project = Project::new("memcached-operator", &[]);
+    cluster.apply(&project, &["-k", "config/crd"]);
+    let established = ["wait", "--for=condition=Established", "-f", "config/crd/bases"];
+    cluster.kubectl(&project, &established);
+    cluster.apply(&project, &["-k", "config/samples"]);
+    let object = "memcached/memcached-sample";
+    let patch = |patch: &Value, flags: &[&str]| {
+        let patch = patch.to_string();
+        let command = ["kubectl", "patch", object, "--type=merge", "-p", &patch];
+        cluster.run(&project, &[&command[..], flags].concat()).output().unwrap()
+    };
+
+    let condition = |field: &str, value: Value| {
+        let mut condition = json!({
+            "type": "Ready", "status": "True", "reason": "Because", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        });
+        condition[field] = value;
+        patch(&json!({"status": {"conditions": [condition]}}), &["--subresource=status"])
+    };
+    for (field, value) in [
+        ("type", json!("")),
+        ("type", json!("/Ready")),
+        ("status", json!("maybe")),
+        ("reason", json!("")),
+        ("reason", json!("not a reason")),
+        ("reason", json!("R".repeat(1025))),
+        ("message", json!("m".repeat(32_769))),
+        ("observedGeneration", json!(-1)),
+    ] {
+        let output = condition(field, value);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(&format!("status.conditions[0].{field}")), "{field}: {error}");
+    }
+    for (field, value) in [
+        ("type", json!("example.com/Ready")),
+        ("status", json!("Unknown")),
+        ("message", json!("é".repeat(32_768))),
+    ] {
+        let output = condition(field, value);
+        assert!(output.status.success(), "{output:?}");
+    }
+    for spec in [json!({"size": 1001}), json!({"image": "i".repeat(1025)})] {
+        let output = patch(&json!({"spec": spec}), &[]);
+        assert!(!output.status.success(), "{spec}");
+    }
+
+    // Whoever says that there is none, says nothing.
+    let named = json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "metadata": {"name": "null"}, "spec": {"size": 1, "image": null}, "status": null,
+    });
+    let path = project.directory.path().join("null.json");
+    fs::write(&path, named.to_string()).unwrap();
+    cluster.kubectl(&project, &["create", "-f", "null.json"]);
+    let stored = cluster.kubectl(&project, &["get", "memcached/null", "-o", "json"]);
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(stored["spec"], json!({"size": 1, "containerPort": 11211}));
+    assert_eq!(stored["status"]["observedGeneration"], -1);
 }
 
 #[test]

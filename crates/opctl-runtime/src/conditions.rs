@@ -11,6 +11,9 @@ use k8s_openapi::jiff::Timestamp;
 
 pub use health::{Health, is_significant};
 
+/// How many characters the API server takes as a message.
+const MAX_MESSAGE_LENGTH: usize = 32_768;
+
 /// The desired content of one condition.
 ///
 /// # Example
@@ -30,7 +33,7 @@ pub struct ConditionUpdate {
     /// The cause as one UpperCamelCase word, for programs.
     pub reason: Cow<'static, str>,
     /// The cause in words, for people. Leave out counts: they change more often than a condition
-    /// should.
+    /// should. The end of a message that is too long for the API server is left out.
     pub message: Cow<'static, str>,
 }
 
@@ -107,7 +110,7 @@ fn condition(
         type_: update.type_.clone().into_owned(),
         status,
         reason: update.reason.clone().into_owned(),
-        message: update.message.clone().into_owned(),
+        message: update.message.chars().take(MAX_MESSAGE_LENGTH).collect(),
         observed_generation: generation,
         last_transition_time: unchanged.map_or_else(now, |old| old.last_transition_time.clone()),
     }
@@ -153,6 +156,13 @@ mod tests {
 
         let changed = set_conditions(&first, Some(2), &[available(false)]);
         assert_ne!(changed[0].last_transition_time, epoch);
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_the_api_server_takes() {
+        let update = ConditionUpdate::new("Degraded", true, "Because", "é".repeat(40_000));
+        let conditions = set_conditions(&[], None, &[update]);
+        assert_eq!(conditions[0].message, "é".repeat(32_768));
     }
 
     #[test]

@@ -160,11 +160,12 @@ impl Manifests {
         let mut manifests = BTreeMap::new();
         for mut crd in merged(&self.crds)? {
             schema::drop_unknown_formats(&mut crd);
+            schema::match_controller_gen(&mut crd);
             if let Some(length) = self.max_description_length {
                 schema::cut_descriptions(&mut crd, length);
             }
             let path = format!("{CRDS}/{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
-            manifests.insert(path, yaml(&crd)?);
+            manifests.insert(path, yaml(&schema::with_whole_numbers(&crd)?)?);
         }
         let metadata = ObjectMeta {
             name: Some("manager-role".to_owned()),

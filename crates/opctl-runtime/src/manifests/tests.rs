@@ -39,9 +39,9 @@ fn a_kind_has_one_crd_that_stores_the_first_version() {
         .map(|version| (version.name.as_str(), version.storage))
         .collect();
     assert_eq!(versions, [("v2", true), ("v1", false)]);
-    assert!(text.contains("maximum: 65535.0"), "{text}");
+    assert!(text.contains("maximum: 65535\n"), "{text}");
     assert!(
-        text.contains("minimum: 0.0") && !text.contains("format"),
+        text.contains("minimum: 0\n") && !text.contains("format"),
         "{text}"
     );
 }

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct MemcachedSpec {
     /// Number of desired pods.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = 1000))]
     pub size: i32,
 
     /// Port that the container listens on. It is probed, and not passed to the container.
@@ -47,7 +47,7 @@ pub struct MemcachedSpec {
 
     /// Image of the container. The operator chooses it if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 1024))]
     pub image: Option<String>,
 }
 
