@@ -21,6 +21,8 @@ const LIMIT: Limit = Limit { megabytes: 1 };
 pub enum Feature {
     /// A second replica, and drains that leave one
     Availability,
+    /// Metrics with a certificate; needs cert-manager
+    CertManager,
     /// A dashboard, for Grafana's sidecar
     Grafana,
     /// Metrics only for namespaces with the label `metrics: enabled`
@@ -32,12 +34,18 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Availability, Self::Grafana, Self::NetworkPolicy, Self::Prometheus];
+    pub const ALL: [Self; 5] = [
+        Self::Availability,
+        Self::CertManager,
+        Self::Grafana,
+        Self::NetworkPolicy,
+        Self::Prometheus,
+    ];
 
     fn directory(self) -> &'static str {
         match self {
             Self::Availability => "../availability",
+            Self::CertManager => "../cert-manager",
             Self::Grafana => "../grafana",
             Self::NetworkPolicy => "../network-policy",
             Self::Prometheus => "../prometheus",
