@@ -41,7 +41,7 @@ fn alerts_and_dashboard_ask_for_what_a_scrape_has_and_the_dashboard_for_all_of_i
     let missing: Vec<_> = asked.difference(&told).collect();
     assert!(missing.is_empty(), "{missing:?} in\n{scrape}");
 
-    let dashboard = site.project.read("config/grafana/dashboard.json");
+    let dashboard = fs::read_to_string(site.config("grafana/dashboard.json")).unwrap();
     let shown: BTreeSet<&str> = words(&dashboard).collect();
     let is_shown = |metric: &&str| {
         ["", "_total", "_bucket"].iter().any(|end| shown.contains(&*format!("{metric}{end}")))

@@ -122,18 +122,18 @@ fn reports_a_refused_change(cluster: &Cluster, kstatus: &Kstatus) {
     let get = || cluster.get(&[postgres().plural, "refused"]);
     cluster.create(&postgres().object("refused", 1, 1));
     is_current(kstatus, get);
-    let version = |version: &str| {
-        let patch = json!({ "spec": { "version": version } });
+    let storage = |size: &str| {
+        let patch = json!({ "spec": { "storage": { "size": size } } });
         cluster.patch("postgrescluster/refused", "merge", &patch);
     };
-    version("18.0");
+    storage("2Gi");
     within(SECONDS, "report of a refused change", || {
         let object = get();
         let is_reported = condition(&object, "Stalled") == "True"
             && kstatus.judge(&[&object]) == [Verdict::Failed];
         is_reported.then_some(()).ok_or_else(|| object.to_string())
     });
-    version("17.1");
+    storage("1Gi");
     is_current(kstatus, get);
 }
 
