@@ -42,10 +42,10 @@ struct SettingsFlags {
     /// Restrict the operator to its own namespace
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     namespaced: Option<bool>,
-    /// Parts of config/default to deploy
+    /// Optional parts to add
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     enable: Vec<Feature>,
-    /// Parts of config/default to leave out
+    /// Optional parts to leave out
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     disable: Vec<Feature>,
 }

@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod diff;
 mod edit;
+mod generate;
 mod image;
 mod init;
 mod rename;
@@ -31,6 +32,7 @@ use create::CreateCommand;
 use delete::DeleteCommand;
 use diff::DiffArgs;
 use edit::EditArgs;
+use generate::GenerateCommand;
 use image::ImageCommand;
 use init::InitArgs;
 use rename::RenameCommand;
@@ -66,6 +68,8 @@ enum Command {
     Diff(DiffArgs),
     #[command(subcommand)]
     Image(ImageCommand),
+    #[command(subcommand)]
+    Generate(GenerateCommand),
     Cluster(ClusterArgs),
     Audit(AuditArgs),
     Completion(CompletionArgs),
@@ -104,6 +108,7 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Status(args) => return args.run(ui),
         Command::Diff(args) => args.run(ui)?,
         Command::Image(command) => command.run(ui)?,
+        Command::Generate(command) => command.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui)?,

@@ -53,6 +53,25 @@ pub fn all() -> impl Iterator<Item = (&'static CoreGroup, &'static CoreKind)> {
     GROUPS.iter().flat_map(|group| group.kinds.iter().map(move |kind| (group, kind)))
 }
 
+/// The kind and the version of a core type by the full name of its API group and its plural.
+pub fn kind_of(api_group: &str, plural: &str) -> Option<(&'static str, &'static str)> {
+    let matches = |(group, kind): &(&CoreGroup, &CoreKind)| {
+        kind.plural == plural && group.api_group() == api_group
+    };
+    all().find(matches).map(|(group, kind)| (kind.kind.as_str(), group.version.as_str()))
+}
+
+impl CoreGroup {
+    /// The full name of the group.
+    fn api_group(&self) -> String {
+        match (self.group.as_str(), self.domain.as_str()) {
+            (CORE, _) => String::new(),
+            (group, "") => group.to_owned(),
+            (group, domain) => format!("{group}.{domain}"),
+        }
+    }
+}
+
 /// The group with this short or full name: `networking` or `networking.k8s.io`.
 pub fn group(name: &str) -> Option<&'static str> {
     let is_named = |group: &&CoreGroup| {

@@ -1,4 +1,4 @@
-//! The optional parts of a deployment.
+//! The optional parts of a project.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_yaml::Value;
 
 use crate::yaml::Limit;
 
-/// The file that lists the parts.
+/// The file that lists the components.
 pub const FEATURES_FILE: &str = "config/default/kustomization.yaml";
 
 /// The maximum size of that file.
 const LIMIT: Limit = Limit { megabytes: 1 };
 
-/// A part of `config/default` that not every cluster needs or takes. Each is a directory below `config`.
+/// A part that not every project needs. Components are directories below `config` that `config/default` lists.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
 )]
@@ -28,32 +28,42 @@ pub enum Feature {
     /// Metrics only for namespaces with the label `metrics: enabled`
     #[value(alias = "metrics-network-policy")]
     NetworkPolicy,
+    /// Bundles for the Operator Lifecycle Manager
+    Olm,
     /// Scraping and alerts; needs the Prometheus operator
     Prometheus,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Availability,
         Self::CertManager,
         Self::Grafana,
         Self::NetworkPolicy,
+        Self::Olm,
         Self::Prometheus,
     ];
 
-    fn directory(self) -> &'static str {
+    /// The directory of a component, seen from `config/default`.
+    fn component(self) -> Option<&'static str> {
         match self {
-            Self::Availability => "../availability",
-            Self::CertManager => "../cert-manager",
-            Self::Grafana => "../grafana",
-            Self::NetworkPolicy => "../network-policy",
-            Self::Prometheus => "../prometheus",
+            Self::Availability => Some("../availability"),
+            Self::CertManager => Some("../cert-manager"),
+            Self::Grafana => Some("../grafana"),
+            Self::NetworkPolicy => Some("../network-policy"),
+            Self::Olm => None,
+            Self::Prometheus => Some("../prometheus"),
         }
+    }
+
+    /// Whether the user's [`FEATURES_FILE`] says if the project has the feature.
+    pub fn is_component(self) -> bool {
+        self.component().is_some()
     }
 }
 
-/// The features that the user's [`FEATURES_FILE`] lists, if it can be read.
+/// The components that the user's [`FEATURES_FILE`] lists, if it can be read.
 pub fn listed(kustomization: &str) -> Option<BTreeSet<Feature>> {
     let value = LIMIT.parse(kustomization).ok()?;
     if !matches!(value, Value::Mapping(_) | Value::Null) {
@@ -68,7 +78,7 @@ pub fn listed(kustomization: &str) -> Option<BTreeSet<Feature>> {
         let path = |component: &Value| {
             component.as_str().map(|path| path.trim_end_matches('/').to_owned())
         };
-        components.iter().filter_map(path).any(|path| path == feature.directory())
+        components.iter().filter_map(path).any(|path| Some(path.as_str()) == feature.component())
     };
     Some(Feature::ALL.into_iter().filter(is_listed).collect())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::recipes::CreatedKind;
 use super::rustfmt;
 use crate::project::names::Module;
 use crate::project::options::RecipeOptions;
@@ -97,6 +98,8 @@ pub struct ResourceContext {
     pub recipe: String,
     /// The options of the recipe.
     options: OptionsContext,
+    /// The kinds of the objects that its controller creates.
+    pub creates: Vec<CreatedKind>,
     /// Whether `version::Kind` is too long to be written out.
     long: bool,
     /// The Rust name of the type: `version::Kind`, or if that is too long `Resource`, the alias of
@@ -209,6 +212,7 @@ impl ResourceContext {
             storage,
             recipe: project.recipe(resource).to_owned(),
             options: project.options(resource).map(OptionsContext::new).unwrap_or_default(),
+            creates: Vec::new(),
             long,
             ty: if long { "Resource".to_owned() } else { path },
         }

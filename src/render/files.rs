@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::project::License;
+use crate::project::{Feature, License, Project};
 
 /// Who owns a rendered file, which decides how it is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +60,18 @@ pub struct File {
     #[serde(default)]
     pub per: RenderPer,
     /// The license of the projects that have the file, if it is not in all of them.
-    pub license: Option<License>,
+    license: Option<License>,
+    /// The feature of the projects that have the file, if it is not in all of them.
+    feature: Option<Feature>,
 }
 
 impl File {
+    /// Whether a project has the file.
+    pub fn is_in(&self, project: &Project) -> bool {
+        self.license.is_none_or(|license| license == project.license())
+            && self.feature.is_none_or(|feature| project.features().contains(&feature))
+    }
+
     /// The name of the template.
     pub fn template(&self) -> String {
         match &self.template {

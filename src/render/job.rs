@@ -8,7 +8,7 @@ use super::context::{GroupContext, ResourceContext, VersionContext};
 use super::files::{File, Ownership, RenderPer};
 use super::templates::TemplateSet;
 use crate::error::UserError;
-use crate::project::License;
+use crate::project::Project;
 
 /// The maximum length of a file name on Linux and macOS, in bytes.
 const MAX_FILE_NAME: usize = 255;
@@ -30,7 +30,7 @@ pub struct Job<'a> {
 /// What a file is rendered for.
 #[derive(Clone, Copy)]
 pub enum Subject<'a> {
-    Project,
+    Project(&'a Project),
     Group(&'a GroupContext),
     Version(&'a GroupContext, &'a VersionContext),
     Resource(&'a ResourceContext),
@@ -43,13 +43,13 @@ pub enum Subject<'a> {
 pub fn all<'a>(
     set: &TemplateSet,
     files: &[File],
-    license: License,
+    project: &'a Project,
     resources: &'a [ResourceContext],
     groups: &'a [GroupContext],
 ) -> Result<Vec<Job<'a>>, UserError> {
-    let files = files.iter().filter(|file| file.license.is_none_or(|required| required == license));
+    let files = files.iter().filter(|file| file.is_in(project));
     let jobs = files.flat_map(|file| {
-        let subjects = subjects(file.per, resources, groups).into_iter();
+        let subjects = subjects(file.per, project, resources, groups).into_iter();
         subjects.flat_map(move |subject| subject.jobs(file, set))
     });
     let jobs: Vec<Job<'a>> = jobs.collect();
@@ -88,6 +88,7 @@ pub fn check_file_names(path: &str) -> Result<(), String> {
 
 fn subjects<'a>(
     per: RenderPer,
+    project: &'a Project,
     resources: &'a [ResourceContext],
     groups: &'a [GroupContext],
 ) -> Vec<Subject<'a>> {
@@ -95,7 +96,7 @@ fn subjects<'a>(
         resources.iter().filter(keep).map(Subject::Resource).collect()
     };
     match per {
-        RenderPer::Project | RenderPer::Verbatim => vec![Subject::Project],
+        RenderPer::Project | RenderPer::Verbatim => vec![Subject::Project(project)],
         RenderPer::Group => {
             groups.iter().filter(|g| !g.versions.is_empty()).map(Subject::Group).collect()
         }
@@ -146,7 +147,7 @@ impl<'a> Subject<'a> {
             }
         };
         match self {
-            Self::Project => {}
+            Self::Project(project) => set("{project}", &project.project_name),
             Self::Group(group) => set("{group_file}", &group.file),
             Self::Version(group, version) => {
                 set("{group_file}", &group.file);
@@ -169,7 +170,7 @@ impl<'a> Subject<'a> {
     pub fn context(self) -> Context {
         let mut context = Context::new();
         match self {
-            Self::Project => {}
+            Self::Project(_) => {}
             Self::Group(group) => context.insert("group", group),
             Self::Version(group, version) => {
                 context.insert("group", group);
@@ -183,7 +184,7 @@ impl<'a> Subject<'a> {
     /// The name of the subject in `PROJECT.lock`, without blanks.
     pub fn name(self) -> String {
         match self {
-            Self::Project => "project".to_owned(),
+            Self::Project(_) => "project".to_owned(),
             Self::Group(group) => group.name.clone(),
             Self::Version(group, version) => format!("{}/{}", group.name, version.name),
             Self::Resource(r) => r.name(),
@@ -192,7 +193,7 @@ impl<'a> Subject<'a> {
 
     fn title(self) -> String {
         match self {
-            Self::Project => "the project".to_owned(),
+            Self::Project(_) => "the project".to_owned(),
             Self::Group(group) => format!("the group {}", group.name),
             Self::Version(group, version) => format!("the version {}/{}", group.name, version.name),
             Self::Resource(resource) => resource.title(),

@@ -21,7 +21,7 @@ use serde::Serialize;
 use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::UserError;
-use crate::project::{INSTALL, Project, names};
+use crate::project::{Feature, INSTALL, Project, names};
 use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
@@ -103,9 +103,14 @@ impl Renderer {
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let recipes = self.recipes(project)?;
         let dependencies = dependencies::merge(recipes.values())?;
-        let resources = context::resources(project);
+        let mut resources = context::resources(project);
+        if project.features().contains(&Feature::Olm) {
+            for resource in &mut resources {
+                resource.creates = recipes[&resource.recipe].creates();
+            }
+        }
         let groups = context::groups(&resources);
-        let jobs = job::all(self.set, &self.files, project.license(), &resources, &groups)?;
+        let jobs = job::all(self.set, &self.files, project, &resources, &groups)?;
         let parsed = jobs.iter().filter(|job| job.per != RenderPer::Verbatim);
         self.parse(parsed.map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.per == RenderPer::Crd) {

@@ -9,7 +9,7 @@ use super::context::ResourceContext;
 use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE};
+use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE, builtin};
 
 /// A recipe, as its `recipe.yaml` describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,6 +54,14 @@ impl Recipe {
         Err(UserError::invalid_value(NAMESPACED, false, reason)
             .with_hint(format!("omit `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
             .into())
+    }
+
+    /// The kinds of the objects that its controller creates, without Events.
+    pub(super) fn creates(&self) -> Vec<CreatedKind> {
+        let creates = |rule: &&Rule| rule.verbs.iter().any(|verb| verb == "create");
+        let mut kinds: Vec<_> = self.rules.iter().filter(creates).filter_map(Rule::kind).collect();
+        kinds.sort();
+        kinds
     }
 
     fn is_implied_by(&self, options: &RecipeOptions) -> bool {
@@ -118,6 +126,21 @@ pub struct Rule {
     pub resource: String,
     /// The allowed verbs.
     pub verbs: Vec<String>,
+}
+
+/// A kind of objects that a controller creates.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct CreatedKind {
+    kind: &'static str,
+    version: &'static str,
+}
+
+impl Rule {
+    /// The kind of a core type, except for Events.
+    fn kind(&self) -> Option<CreatedKind> {
+        let (kind, version) = builtin::kind_of(self.group.as_deref()?, &self.resource)?;
+        (kind != "Event").then_some(CreatedKind { kind, version })
+    }
 }
 
 impl TemplateSet {

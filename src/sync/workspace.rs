@@ -123,16 +123,20 @@ impl Workspace {
         self.current.as_ref().map(|current| &current.project)
     }
 
-    /// The features that the project has: those that the user's file lists or, if it cannot be read, those
-    /// of the model.
+    /// The features that the project has: those of the model, except that the user's file says which
+    /// components there are, if it can be read.
     ///
     /// # Errors
     /// If there is something else than a file.
     pub fn features(&self, project: &Project) -> Result<BTreeSet<Feature>> {
         let contents = self.disk.read(project::FEATURES_FILE)?.contents;
         let text = contents.and_then(|bytes| String::from_utf8(bytes).ok());
-        let listed = text.and_then(|text| project::listed(&text));
-        Ok(listed.unwrap_or_else(|| project.features().clone()))
+        let mut features = project.features().clone();
+        if let Some(listed) = text.and_then(|text| project::listed(&text)) {
+            features.retain(|feature| !feature.is_component());
+            features.extend(listed);
+        }
+        Ok(features)
     }
 
     /// The files of the project, compared with what opctl wrote and with what `project` renders.

@@ -1,0 +1,48 @@
+//! `opctl generate kustomize`.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::cli::change::Flags;
+use crate::project::{Feature, Settings};
+use crate::sync::Workspace;
+use crate::ui::Ui;
+
+/// Generate the kustomize files of a package
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum KustomizeCommand {
+    Manifests(ManifestsArgs),
+}
+
+/// Scaffold what the Operator Lifecycle Manager shows of the operator: config/manifests and config/scorecard
+///
+/// The ClusterServiceVersion in config/manifests/bases is yours: complete the description, the icon and the
+/// links, and `opctl generate bundle` adds what follows from the other manifests. The same as
+/// `opctl edit --enable olm`: new APIs are merged with your edits from then on.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  opctl generate kustomize manifests")]
+pub(in crate::cli) struct ManifestsArgs {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl KustomizeCommand {
+    pub fn run(self, ui: Ui) -> Result<()> {
+        match self {
+            Self::Manifests(args) => args.run(ui),
+        }
+    }
+}
+
+impl ManifestsArgs {
+    fn run(self, ui: Ui) -> Result<()> {
+        let directory = crate::cli::directory()?;
+        let workspace = Workspace::open(&directory)?;
+        let old = crate::cli::model(&workspace)?;
+        let mut features = workspace.features(old)?;
+        features.insert(Feature::Olm);
+        let new = old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
+        self.flags.apply(&workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
+        Ok(())
+    }
+}
