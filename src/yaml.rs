@@ -42,17 +42,26 @@ impl Limit {
         Ok(text)
     }
 
+    /// Checks a text before it is parsed.
+    ///
+    /// # Errors
+    /// If the text is larger or nested too deeply.
+    pub fn check(self, text: &str) -> Result<(), String> {
+        if text.len() > self.bytes() {
+            return Err(self.exceeded());
+        }
+        match depth::find_deeper(text, MAX_DEPTH) {
+            None => Ok(()),
+            Some(line) => Err(format!("nested more than {MAX_DEPTH} levels deep at line {line}")),
+        }
+    }
+
     /// Parses a document.
     ///
     /// # Errors
     /// If the text is larger or nested too deeply, or if it is not YAML.
     pub fn parse(self, text: &str) -> Result<Value, String> {
-        if text.len() > self.bytes() {
-            return Err(self.exceeded());
-        }
-        if let Some(line) = depth::find_deeper(text, MAX_DEPTH) {
-            return Err(format!("nested more than {MAX_DEPTH} levels deep at line {line}"));
-        }
+        self.check(text)?;
         serde_yaml::from_str(text).map_err(|error| one_line(&error.to_string()).into_owned())
     }
 }

@@ -1,3 +1,4 @@
 //! From a project to what is shipped.
 
 pub mod image;
+pub mod olm;

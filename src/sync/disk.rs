@@ -90,6 +90,24 @@ impl Disk {
         Ok(Found { contents: Some(contents), place, read_only })
     }
 
+    /// The paths of the files in a directory; none if it does not exist.
+    ///
+    /// # Errors
+    /// A [`UserError`] if the path leaves the project; another error if the directory cannot be read.
+    pub fn files_in(&self, path: &str) -> Result<Vec<String>> {
+        let Some(directory) = self.directory(Path::new(path))? else { return Ok(Vec::new()) };
+        let cannot_read = || format!("cannot read the directory {path}");
+        let mut files = Vec::new();
+        for entry in fs::read_dir(directory).with_context(cannot_read)? {
+            let entry = entry.with_context(cannot_read)?;
+            if entry.file_type().with_context(cannot_read)?.is_file() {
+                files.extend(entry.file_name().to_str().map(|name| format!("{path}/{name}")));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
     /// The paths of all files in the root directory and below these directories in it. Symbolic links to
     /// directories are not followed.
     ///

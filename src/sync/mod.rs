@@ -10,6 +10,7 @@ mod file;
 mod lockfile;
 mod merge;
 mod moves;
+mod output;
 mod plan;
 mod references;
 mod rename;
@@ -21,6 +22,7 @@ mod workspace;
 
 pub use action::{Action, Reason};
 pub use diff::{DiffOptions, FileDiff};
+pub use output::Output;
 pub use plan::{Conflicts, Plan, PlanOptions, Step};
 pub use references::Reference;
 pub use rename::Rename;

@@ -15,6 +15,7 @@ use super::diff::{self, DiffOptions, FileDiff};
 use super::disk::Disk;
 use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
+use super::output::Output;
 use super::plan::{Plan, PlanOptions, Step};
 use super::references::{self, Reference};
 use super::status::{self, FileStatus};
@@ -59,7 +60,7 @@ impl Workspace {
     /// # Errors
     /// A [`UserError`] if there is no valid `PROJECT`, or if another opctl command is running.
     pub fn open_any_version(directory: &Path) -> Result<Self> {
-        let workspace = Self::read(directory)?;
+        let workspace = Self::at_any_version(directory)?;
         if workspace.current.is_none() {
             return Err(no_project(workspace.disk.root()).into());
         }
@@ -72,12 +73,16 @@ impl Workspace {
     /// A [`UserError`] if `PROJECT` is invalid or was written by another version of opctl, or if another
     /// opctl command is running.
     pub fn at(directory: &Path) -> Result<Self> {
-        let workspace = Self::read(directory)?;
+        let workspace = Self::at_any_version(directory)?;
         workspace.project().map_or(Ok(()), check_version)?;
         Ok(workspace)
     }
 
-    fn read(directory: &Path) -> Result<Self> {
+    /// Opens a directory that may contain a project, whatever version of opctl wrote it.
+    ///
+    /// # Errors
+    /// A [`UserError`] if `PROJECT` is invalid, or if another opctl command is running.
+    pub fn at_any_version(directory: &Path) -> Result<Self> {
         let disk = Disk::new(directory)?;
         let lock = lock(disk.root())?;
         let was_restored = commit::undo(disk.root(), &mut FileSystem)?;
@@ -233,6 +238,23 @@ impl Workspace {
         });
         let gone = gone.map(str::to_owned).collect();
         self.finish(new, &base, &theirs, &gone, &self.lock, options)
+    }
+
+    /// Plans the files that a command generates from others, which are not part of the model.
+    ///
+    /// # Errors
+    /// If a path leaves the project, or if a file cannot be read.
+    pub fn plan_output(&self, output: &Output) -> Result<Plan> {
+        output.plan(&self.disk)
+    }
+
+    /// The text of a file in the project, if it exists.
+    ///
+    /// # Errors
+    /// If the path leaves the project, or if the file cannot be read.
+    pub fn text(&self, path: &str) -> Result<Option<String>> {
+        let contents = self.disk.read(path)?.contents;
+        Ok(contents.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Merges the trees of a change, and writes down what was written.
