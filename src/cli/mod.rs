@@ -1,6 +1,7 @@
 //! The command line: flags become requests; their effects are in the other modules.
 
 mod audit;
+mod bundle;
 mod change;
 mod cluster;
 mod completion;
@@ -12,6 +13,7 @@ mod generate;
 mod image;
 mod init;
 mod rename;
+mod scorecard;
 mod status;
 mod update;
 
@@ -26,6 +28,7 @@ use crate::project::{Project, VERSION};
 use crate::sync::Workspace;
 use crate::ui::Ui;
 use audit::AuditArgs;
+use bundle::BundleCommand;
 use cluster::ClusterArgs;
 use completion::CompletionArgs;
 use create::CreateCommand;
@@ -36,6 +39,7 @@ use generate::GenerateCommand;
 use image::ImageCommand;
 use init::InitArgs;
 use rename::RenameCommand;
+use scorecard::ScorecardArgs;
 use status::StatusArgs;
 use update::UpdateArgs;
 
@@ -70,6 +74,9 @@ enum Command {
     Image(ImageCommand),
     #[command(subcommand)]
     Generate(GenerateCommand),
+    #[command(subcommand)]
+    Bundle(BundleCommand),
+    Scorecard(ScorecardArgs),
     Cluster(ClusterArgs),
     Audit(AuditArgs),
     Completion(CompletionArgs),
@@ -109,6 +116,8 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Diff(args) => args.run(ui)?,
         Command::Image(command) => command.run(ui)?,
         Command::Generate(command) => command.run(ui)?,
+        Command::Bundle(command) => return command.run(ui),
+        Command::Scorecard(args) => return args.run(ui),
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui)?,

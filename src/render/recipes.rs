@@ -56,7 +56,7 @@ impl Recipe {
             .into())
     }
 
-    /// The kinds of the objects that its controller creates, without Events.
+    /// The kinds of the objects that its controller creates.
     pub(super) fn creates(&self) -> Vec<CreatedKind> {
         let creates = |rule: &&Rule| rule.verbs.iter().any(|verb| verb == "create");
         let mut kinds: Vec<_> = self.rules.iter().filter(creates).filter_map(Rule::kind).collect();
@@ -136,10 +136,10 @@ pub struct CreatedKind {
 }
 
 impl Rule {
-    /// The kind of a core type, except for Events.
+    /// The kind, if it is a core type.
     fn kind(&self) -> Option<CreatedKind> {
         let (kind, version) = builtin::kind_of(self.group.as_deref()?, &self.resource)?;
-        (kind != "Event").then_some(CreatedKind { kind, version })
+        Some(CreatedKind { kind, version })
     }
 }
 

@@ -17,10 +17,8 @@ use crate::ui::Ui;
 /// permissions of their service accounts, webhooks and examples become parts of the ClusterServiceVersion, the other
 /// objects are kept. What a bundle cannot have is reported. The same manifests are the same bundle.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  opctl generate bundle --version 0.1.0\n  \
-                  kubectl kustomize config/manifests | opctl generate bundle --version 0.1.0 --channels stable"
-)]
+#[command(after_help = "Examples:\n  opctl generate bundle --version 0.1.0\n  \
+                  kubectl kustomize config/manifests | opctl generate bundle --version 0.1.0 --channels stable")]
 pub(in crate::cli) struct BundleArgs {
     /// Version of the operator [default: that of the ClusterServiceVersion]
     #[arg(short, long)]
@@ -99,15 +97,16 @@ impl BundleArgs {
 
     fn source(&self) -> Source {
         match &self.input_dir {
-            Some(directory) => {
-                Source::Directories([directory].into_iter().chain(&self.crds_dir).cloned().collect())
-            }
+            Some(directory) => Source::Directories(
+                [directory].into_iter().chain(&self.crds_dir).cloned().collect(),
+            ),
             None => Source::stdin_or_kustomize(&self.kustomize_dir),
         }
     }
 
     fn request(&self, package: String, workspace: &Workspace) -> Result<BundleRequest> {
-        let annotations = workspace.text(&format!("{}/metadata/annotations.yaml", self.output_dir))?;
+        let annotations =
+            workspace.text(&format!("{}/metadata/annotations.yaml", self.output_dir))?;
         let annotations = annotations.map(|text| Annotations::parse(&text)).transpose()?;
         Ok(BundleRequest {
             package,
@@ -137,7 +136,9 @@ impl BundleArgs {
         workspace.apply(&plan)?;
         for step in plan.steps.iter().filter(|step| step.action != Action::Identical) {
             match step.action.reason() {
-                Some(reason) => ui.attention(step.action.verb(), format!("{} ({reason})", step.path)),
+                Some(reason) => {
+                    ui.attention(step.action.verb(), format!("{} ({reason})", step.path))
+                }
                 None => ui.status(step.action.verb(), &step.path),
             }
         }

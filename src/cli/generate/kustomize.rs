@@ -41,7 +41,8 @@ impl ManifestsArgs {
         let old = crate::cli::model(&workspace)?;
         let mut features = workspace.features(old)?;
         features.insert(Feature::Olm);
-        let new = old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
+        let new =
+            old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
         self.flags.apply(&workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
         Ok(())
     }

@@ -115,7 +115,8 @@ impl BundleDirectory {
                 Err(error) => self.unreadable.push(error.to_string()),
                 Ok(objects) => {
                     if objects.len() != 1 {
-                        let problem = format!("manifests/{name} has {} objects, not one", objects.len());
+                        let problem =
+                            format!("manifests/{name} has {} objects, not one", objects.len());
                         self.unreadable.push(problem);
                     }
                     objects.into_iter().for_each(|object| self.add(object));
@@ -128,7 +129,8 @@ impl BundleDirectory {
         if object.kind() == csv::KIND {
             if let Some(first) = &self.csv {
                 let (first, second) = (first.name(), object.name());
-                let problem = format!("there are several ClusterServiceVersions: {first} and {second}");
+                let problem =
+                    format!("there are several ClusterServiceVersions: {first} and {second}");
                 self.unreadable.push(problem);
             } else {
                 self.csv = Some(object);

@@ -107,10 +107,9 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     let version = request.version.clone().unwrap_or_else(|| csv.spec.version.clone());
     check_version(&version)?;
     csv.set_version(&request.package, &version);
-    csv.metadata.annotations.insert(
-        "operators.operatorframework.io/builder".to_owned(),
-        format!("opctl-v{VERSION}"),
-    );
+    csv.metadata
+        .annotations
+        .insert("operators.operatorframework.io/builder".to_owned(), format!("opctl-v{VERSION}"));
     csv.metadata
         .annotations
         .insert("operators.operatorframework.io/project_layout".to_owned(), LAYOUT.to_owned());
@@ -144,8 +143,7 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     csv.spec.webhookdefinitions = webhooks.definitions;
     csv.spec.related_images =
         images::related(&csv.spec.related_images, &sorted.deployments, &examples)?;
-    csv.spec.install.spec.deployments =
-        sorted.deployments.iter().map(deployment).collect();
+    csv.spec.install.spec.deployments = sorted.deployments.iter().map(deployment).collect();
 
     let (supported, refused): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|object| SUPPORTED.contains(&object.kind()));
@@ -156,7 +154,8 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     let objects = crds.into_iter().cloned().chain(permissions.objects).chain(supported);
     for object in objects.map(Object::without_cluster) {
         let text = to_yaml(&object)?;
-        if bundle.manifests.insert(file_name(&object), text.clone()).is_some_and(|old| old != text) {
+        if bundle.manifests.insert(file_name(&object), text.clone()).is_some_and(|old| old != text)
+        {
             let title = object.title();
             return Err(UserError::failure(format!("there are two manifests of {title}")).into());
         }
@@ -172,7 +171,13 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
 
 impl Bundle {
     /// The files of the bundle in a directory of the project. Its Dockerfile is beside the directory.
-    pub fn output(self, mut output: Output, directory: &str, manifests: bool, metadata: bool) -> Output {
+    pub fn output(
+        self,
+        mut output: Output,
+        directory: &str,
+        manifests: bool,
+        metadata: bool,
+    ) -> Output {
         let mut add = |path: String, text: String| output.files.insert(path, text);
         if manifests {
             for (name, text) in self.manifests {
@@ -224,7 +229,9 @@ impl Sorted {
     fn csv(&mut self, package: &str) -> Result<Csv, UserError> {
         if self.deployments.is_empty() {
             return Err(UserError::failure("there is no Deployment among the manifests")
-                .with_hint("`kubectl kustomize config/manifests` shows the manifests of a project"));
+                .with_hint(
+                    "`kubectl kustomize config/manifests` shows the manifests of a project",
+                ));
         }
         match (self.csvs.pop(), self.csvs.pop()) {
             (Some(csv), None) => Csv::parse(csv),
@@ -331,5 +338,22 @@ fn file_name(object: &Object) -> String {
 fn to_yaml(object: &Object) -> Result<String> {
     let mut value = object.value().clone();
     value.sort_all_objects();
-    Ok(format!("{MARK}{}", serde_yaml::to_string(&value)?))
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
+    Ok(format!("{MARK}{}", serde_saphyr::to_string_with_options(&value, options)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_texts_for_readers_of_yaml_1_1() {
+        let texts =
+            ["y", "No", "on", "OFF", "True", "null", "~", "1_000", "0x1f", "010", "0o7", "1e3"];
+        let dates = ["1:30", "2001-01-01", ".5", "+1", ".inf", "NaN", "=", "<<", ""];
+        for text in texts.into_iter().chain(dates) {
+            let yaml = to_yaml(&Object::new(json!({ "key": text }))).unwrap();
+            assert_eq!(yaml, format!("{MARK}key: \"{text}\"\n"));
+        }
+    }
 }

@@ -72,7 +72,9 @@ fn of_variable(variable: &Value, place: &str) -> Result<Option<Found>, UserError
     let Some(rest) = name.strip_prefix(VARIABLE) else { return Ok(None) };
     let Some(image) = variable["value"].as_str() else {
         return Err(UserError::failure(format!("the variable {name} of {place} has no value"))
-            .with_hint("write the image as its `value`: OLM has to know it before it runs anything"));
+            .with_hint(
+                "write the image as its `value`: OLM has to know it before it runs anything",
+            ));
     };
     let name = rest.to_lowercase().replace('_', "-");
     let image = RelatedImage { name, image: image.to_owned() };
@@ -99,7 +101,8 @@ mod tests {
     #[test]
     fn images_of_variables_and_examples_are_found_once() {
         let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
-        let one = deployment("one", json!([variable("RELATED_IMAGE_My_DB", "db:1"), variable("X", "y")]));
+        let one =
+            deployment("one", json!([variable("RELATED_IMAGE_My_DB", "db:1"), variable("X", "y")]));
         let two = deployment(
             "two",
             json!([variable("RELATED_IMAGE_MY_DB", "db:2"), variable("RELATED_IMAGE_DB", "db:1")]),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::MARK;
@@ -91,8 +92,8 @@ impl Annotations {
     ///
     /// # Errors
     /// None: the values are strings.
-    pub fn to_yaml(&self) -> Result<String, serde_yaml::Error> {
-        Ok(format!("{MARK}{}", serde_yaml::to_string(self)?))
+    pub fn to_yaml(&self) -> Result<String> {
+        Ok(format!("{MARK}{}", serde_saphyr::to_string(self)?))
     }
 
     /// The Dockerfile of the bundle in a directory, from which the image is built.

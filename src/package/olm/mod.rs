@@ -12,6 +12,7 @@ mod metadata;
 mod object;
 mod owned;
 mod permissions;
+pub mod scorecard;
 mod source;
 pub mod validate;
 mod webhooks;

@@ -79,7 +79,12 @@ fn complete(descriptors: &mut Vec<Descriptor>, schema: &Value, replicas: Option<
 fn paragraph(description: &Value) -> String {
     let text = description.as_str().unwrap_or_default();
     let first = text.trim().split("\n\n").next().unwrap_or_default();
-    first.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.strip_suffix(':').map(|line| line.rsplit_once(". ")) {
+        // It introduces a list, which is left out.
+        Some(Some((before, _))) => format!("{before}."),
+        _ => line,
+    }
 }
 
 /// The words of a name in camel case: `containerPort` is `Container Port`.
@@ -113,7 +118,7 @@ mod tests {
             "metadata": { "name": "boxes.a.io" },
             "spec": { "group": "a.io", "names": { "kind": "Box" }, "versions": [
                 { "name": "v1", "served": true, "subresources": { "scale": { "specReplicasPath": ".spec.size" } },
-                  "schema": { "openAPIV3Schema": { "description": "A box.\nIt is\n\nlarge.", "properties": {
+                  "schema": { "openAPIV3Schema": { "description": "A box.\nIt is:\n\n- large", "properties": {
                     "spec": { "properties": {
                         "size": { "type": "integer", "description": "Pods" },
                         "isOpen": { "type": "boolean" },
@@ -130,7 +135,7 @@ mod tests {
         let entries = entries(&[], &[&crd()]);
         let expected = json!([{
             "name": "boxes.a.io", "version": "v1", "kind": "Box", "displayName": "Box",
-            "description": "A box. It is",
+            "description": "A box.",
             "specDescriptors": [
                 { "path": "isOpen", "displayName": "Is Open", "description": "", "x-descriptors": [SWITCH] },
                 { "path": "size", "displayName": "Size", "description": "Pods", "x-descriptors": [POD_COUNT] },

@@ -71,15 +71,19 @@ pub fn read(source: &Source, base: &Path) -> Result<Vec<Object>> {
 fn read_directory(directory: &Path, objects: &mut Vec<Object>) -> Result<()> {
     let cannot_read = || format!("cannot read the directory {}", directory.display());
     let entries = fs::read_dir(directory).with_context(cannot_read)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>().with_context(cannot_read)?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<_>>()
+        .with_context(cannot_read)?;
     paths.sort();
     for path in paths {
-        let is_yaml = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|e| end == *e));
+        let is_yaml =
+            path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|e| end == *e));
         if path.is_dir() {
             read_directory(&path, objects)?;
         } else if is_yaml && path.file_name().is_some_and(|name| name != "kustomization.yaml") {
-            let text = read_file(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text =
+                read_file(&path).with_context(|| format!("cannot read {}", path.display()))?;
             objects.extend(Object::parse_all(&text, &path.display().to_string())?);
         }
     }

@@ -44,7 +44,11 @@ impl Servers<'_> {
     ///
     /// # Errors
     /// If no deployment serves a webhook.
-    pub fn webhooks(&self, configurations: &[Object], crds: &[&Object]) -> Result<Webhooks, UserError> {
+    pub fn webhooks(
+        &self,
+        configurations: &[Object],
+        crds: &[&Object],
+    ) -> Result<Webhooks, UserError> {
         let mut webhooks = Webhooks::default();
         for configuration in configurations {
             let kind = match configuration.kind() {
@@ -99,8 +103,8 @@ impl Servers<'_> {
         let service = service
             .ok_or_else(|| error(format!("its Service {name} is not among the manifests")))?;
         let deployment = self.deployments.iter().find(|deployment| selects(service, deployment));
-        let deployment = deployment
-            .ok_or_else(|| error(format!("the Service {name} selects no Deployment")))?;
+        let deployment =
+            deployment.ok_or_else(|| error(format!("the Service {name} selects no Deployment")))?;
         let port = reference["port"].as_u64().unwrap_or(443);
         let entry = service.items("/spec/ports").iter().find(|entry| entry["port"] == port);
         let target = entry.and_then(|entry| entry.get("targetPort")).cloned();

@@ -99,13 +99,17 @@ fn crds(bundle: &BundleDirectory, csv: &Object) -> Problems {
         }
     }
     for key in defined.iter().filter(|key| !owned.contains(&(key.0, key.2))) {
-        error(format!("the ClusterServiceVersion does not own {}, which a CRD defines", title(*key)));
+        error(format!(
+            "the ClusterServiceVersion does not own {}, which a CRD defines",
+            title(*key)
+        ));
     }
     problems
 }
 
 fn versions(crd: &Object) -> Vec<&str> {
-    let versions = crd.items("/spec/versions").iter().filter_map(|version| version["name"].as_str());
+    let versions =
+        crd.items("/spec/versions").iter().filter_map(|version| version["name"].as_str());
     let versions: Vec<&str> = versions.collect();
     match crd.value().pointer("/spec/version").and_then(Value::as_str) {
         Some(version) if versions.is_empty() => vec![version],

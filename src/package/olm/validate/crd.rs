@@ -8,22 +8,37 @@ use crate::package::olm::object::Object;
 
 pub fn check(bundle: &BundleDirectory) -> Problems {
     let problems = bundle.crds.iter().flat_map(|crd| {
-        let name = crd.name();
-        let title = move |problem| Problem::error(format!("the CRD {name}: {problem}"));
-        problems(crd).into_iter().map(title)
+        let title = |problem| format!("the CRD {}: {problem}", crd.name());
+        let errors = errors(crd).into_iter().map(title).map(Problem::error);
+        // operator-sdk lets it pass, though no API server takes it.
+        let unspecified = versions_without_schema(crd).map(title).map(Problem::warning);
+        errors.chain(unspecified).collect::<Problems>()
     });
     problems.collect()
 }
 
-fn problems(crd: &Object) -> Vec<String> {
+fn versions_without_schema(crd: &Object) -> impl Iterator<Item = String> {
+    let is_v1 = crd.version() == "v1";
+    let versions = crd.items("/spec/versions").iter();
+    let unspecified =
+        versions.filter(move |v| is_v1 && !v["schema"]["openAPIV3Schema"].is_object());
+    unspecified.map(|version| format!("the version {} has no schema", version["name"]))
+}
+
+fn errors(crd: &Object) -> Vec<String> {
+    let mut problems = Vec::new();
+    // It is the default of the old version.
+    let preserves = crd.value().pointer("/spec/preserveUnknownFields");
+    match crd.version() {
+        "v1" if preserves.is_none_or(|value| *value == false) => {}
+        "v1beta1" if preserves.is_some_and(|value| *value == false) => {}
+        "v1" | "v1beta1" => problems.push("spec.preserveUnknownFields must be false".to_owned()),
+        version => return vec![format!("unknown version `{version}` of its API")],
+    }
     // Kubernetes 1.22 has removed the old version, which the validator of removed APIs reports.
     if crd.version() != "v1" {
-        return match crd.version() {
-            "v1beta1" => Vec::new(),
-            version => vec![format!("unknown version `{version}` of its API")],
-        };
+        return problems;
     }
-    let mut problems = Vec::new();
     let (plural, group) = (crd.text("/spec/names/plural"), crd.text("/spec/group"));
     if crd.name() != format!("{plural}.{group}") {
         problems.push(format!("its name must be {plural}.{group}"));
@@ -31,9 +46,10 @@ fn problems(crd: &Object) -> Vec<String> {
     if !is_subdomain(group) || !group.contains('.') {
         problems.push(format!("spec.group: `{group}` must be a domain"));
     }
-    for name in ["plural", "kind"] {
+    for name in ["plural", "singular", "kind", "listKind"] {
         let value = crd.text(&format!("/spec/names/{name}")).to_lowercase();
-        if !is_subdomain(&value) || value.contains('.') {
+        let is_optional = ["singular", "listKind"].contains(&name) && value.is_empty();
+        if !is_optional && (!is_subdomain(&value) || value.contains('.')) {
             problems.push(format!("spec.names.{name}: `{value}` must be a DNS label"));
         }
     }
@@ -49,9 +65,6 @@ fn problems(crd: &Object) -> Vec<String> {
         }
         if !names.insert(name) {
             problems.push(format!("spec.versions: there are two of {name}"));
-        }
-        if !version["schema"]["openAPIV3Schema"].is_object() {
-            problems.push(format!("spec.versions: {name} has no schema"));
         }
     }
     match versions.iter().filter(|version| version["storage"] == true).count() {

@@ -22,7 +22,9 @@ type Type = (String, String, String);
 pub fn check(bundle: &BundleDirectory) -> Problems {
     let Some(csv) = &bundle.csv else { return Vec::new() };
     let mut problems = Vec::new();
-    for (field, pointer) in [("metadata.name", "/metadata/name"), ("spec.replaces", "/spec/replaces")] {
+    for (field, pointer) in
+        [("metadata.name", "/metadata/name"), ("spec.replaces", "/spec/replaces")]
+    {
         let name = csv.text(pointer);
         let is_required = pointer == "/metadata/name";
         if (is_required || !name.is_empty()) && !(is_subdomain(name) && name.len() <= 63) {
@@ -33,7 +35,11 @@ pub fn check(bundle: &BundleDirectory) -> Problems {
     }
     problems.extend(examples(csv));
     problems.extend(install_modes(csv));
-    match csv.text("/spec/minKubeVersion").trim() {
+    // `1.29` without quotes is a number.
+    let minimum = csv.value().pointer("/spec/minKubeVersion").filter(|value| !value.is_null());
+    let minimum =
+        minimum.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    match minimum.unwrap_or_default().trim() {
         "" => problems.push(Problem::warning(
             "spec.minKubeVersion is missing: the operator could be installed on any version of Kubernetes",
         )),
@@ -81,9 +87,8 @@ fn required_fields(csv: &Object) -> Problems {
         required.push("/spec/install/spec/deployments");
     }
     let missing = required.into_iter().filter(|pointer| is_empty(pointer));
-    let problem = |pointer: &str| {
-        Problem::error(format!("{} is missing", pointer[1..].replace('/', ".")))
-    };
+    let problem =
+        |pointer: &str| Problem::error(format!("{} is missing", pointer[1..].replace('/', ".")));
     missing.map(problem).collect()
 }
 
@@ -93,9 +98,8 @@ fn examples(csv: &Object) -> Problems {
     if names.peek().is_none() {
         return vec![Problem::warning("metadata.annotations is missing, and with it the examples")];
     }
-    let annotation = |name: &str| {
-        csv.value()["metadata"]["annotations"].get(name).and_then(Value::as_str)
-    };
+    let annotation =
+        |name: &str| csv.value()["metadata"]["annotations"].get(name).and_then(Value::as_str);
     let (text, mut problems) = match (annotation("alm-examples"), annotation("olm.examples")) {
         (None, None) => return vec![Problem::warning("the annotation alm-examples is missing")],
         (Some(text), Some(_)) => {
@@ -108,7 +112,8 @@ fn examples(csv: &Object) -> Problems {
         Ok(examples) => examples,
         Err(_) if text.is_empty() => Vec::new(),
         Err(error) => {
-            problems.push(Problem::error(format!("the annotation alm-examples is invalid: {error}")));
+            problems
+                .push(Problem::error(format!("the annotation alm-examples is invalid: {error}")));
             return problems;
         }
     };
@@ -171,9 +176,8 @@ fn install_modes(csv: &Object) -> Problems {
         problems.push(Problem::error("spec.installModes: none is supported"));
     }
     let mut webhooks = csv.items("/spec/webhookdefinitions").iter();
-    let converts = webhooks.any(|webhook| {
-        webhook["conversionCRDs"].as_array().is_some_and(|crds| !crds.is_empty())
-    });
+    let converts = webhooks
+        .any(|webhook| webhook["conversionCRDs"].as_array().is_some_and(|crds| !crds.is_empty()));
     if converts && supported != ["AllNamespaces"] {
         problems.push(Problem::error(
             "spec.installModes: only AllNamespaces may be supported, because a webhook converts CRDs",

@@ -105,7 +105,9 @@ pub static OPTIONAL: [Validator; 7] = [
         name: "operatorhubv2",
         suite: SUITE,
         description: "What OperatorHub.io shows: provider, maintainers, links, version and icon",
-        check: |bundle, values| [operatorhub::check(bundle), removed::check(bundle, values)].concat(),
+        check: |bundle, values| {
+            [operatorhub::check(bundle), removed::check(bundle, values)].concat()
+        },
     },
     Validator {
         name: "capabilities",
@@ -141,7 +143,7 @@ pub static OPTIONAL: [Validator; 7] = [
     },
     Validator {
         name: "good-practices",
-        suite: None,
+        suite: SUITE,
         description: "Resource requests, channels, the name, descriptions of CRDs, disruption budgets",
         check: |bundle, _| practices::check(bundle),
     },
@@ -305,12 +307,21 @@ mod tests {
 
     #[test]
     fn labels_select_validators() {
-        let suite = ["operatorhubv2", "capabilities", "categories", "alpha-deprecated-apis"];
+        let suite = [
+            "operatorhubv2",
+            "capabilities",
+            "categories",
+            "alpha-deprecated-apis",
+            "good-practices",
+        ];
         assert_eq!(names("suite=operatorframework"), suite);
         assert_eq!(names("name==olmv1"), ["olmv1"]);
         assert_eq!(names("name in (olmv1, categories)"), ["categories", "olmv1"]);
-        assert_eq!(names("suite=operatorframework, name notin (capabilities,categories)"), [suite[0], suite[3]]);
-        assert_eq!(names("suite!=operatorframework"), ["operatorhub", "good-practices", "olmv1"]);
+        assert_eq!(
+            names("suite=operatorframework, name notin (capabilities,categories)"),
+            [suite[0], suite[3], suite[4]]
+        );
+        assert_eq!(names("suite!=operatorframework"), ["operatorhub", "olmv1"]);
         assert!(names("").is_empty() && names("name=other").is_empty());
         assert!("name".parse::<Selector>().is_err() && "name in (a".parse::<Selector>().is_err());
     }

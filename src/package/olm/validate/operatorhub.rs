@@ -99,7 +99,8 @@ fn is_email(text: &str) -> bool {
         None => text.trim(),
     };
     let is_part = |part: &str| {
-        !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || "<>()[],;:\\\"@".contains(c))
+        !part.is_empty()
+            && !part.contains(|c: char| c.is_whitespace() || "<>()[],;:\\\"@".contains(c))
     };
     address.rsplit_once('@').is_some_and(|(local, domain)| {
         is_part(local) && is_part(domain) && !local.starts_with('.') && !local.ends_with('.')
@@ -113,7 +114,8 @@ fn is_url(text: &str) -> bool {
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     };
     let has_scheme = text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
-    (has_scheme || text.starts_with('/')) && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
+    (has_scheme || text.starts_with('/'))
+        && !text.contains(|c: char| c.is_ascii_control() || c == ' ')
 }
 
 /// Checks the annotation `capabilities`.

@@ -42,9 +42,9 @@ pub fn check(bundle: &BundleDirectory, values: &Values) -> Problems {
     let mut found: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for object in bundle.crds.iter().chain(&bundle.objects) {
         let api = object.text("/apiVersion");
-        let removed = REMOVED.iter().find(|(_, version, kinds)| {
-            *version == api && kinds.contains(&object.kind())
-        });
+        let removed = REMOVED
+            .iter()
+            .find(|(_, version, kinds)| *version == api && kinds.contains(&object.kind()));
         if let Some((minor, ..)) = removed {
             found.entry(*minor).or_default().push(format!("{} ({api})", object.title()));
         }
