@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::recipes::CreatedKind;
 use super::rustfmt;
 use crate::project::names::Module;
 use crate::project::options::RecipeOptions;
@@ -98,8 +97,6 @@ pub struct ResourceContext {
     pub recipe: String,
     /// The options of the recipe.
     options: OptionsContext,
-    /// The kinds of the objects that its controller creates.
-    pub creates: Vec<CreatedKind>,
     /// Whether `version::Kind` is too long to be written out.
     long: bool,
     /// The Rust name of the type: `version::Kind`, or if that is too long `Resource`, the alias of
@@ -212,7 +209,6 @@ impl ResourceContext {
             storage,
             recipe: project.recipe(resource).to_owned(),
             options: project.options(resource).map(OptionsContext::new).unwrap_or_default(),
-            creates: Vec::new(),
             long,
             ty: if long { "Resource".to_owned() } else { path },
         }
@@ -231,6 +227,11 @@ impl ResourceContext {
     /// Whether this is the storage version.
     pub fn is_storage(&self) -> bool {
         self.storage
+    }
+
+    /// The image in the options of the recipe.
+    pub fn image(&self) -> Option<&str> {
+        self.options.image.as_deref()
     }
 
     /// Whether the project defines the resource.

@@ -21,7 +21,7 @@ use serde::Serialize;
 use tera::{Context, Delimiters, Kwargs, State, Tera};
 
 use crate::error::UserError;
-use crate::project::{Feature, INSTALL, Project, names};
+use crate::project::{INSTALL, Project, names};
 use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
@@ -103,12 +103,7 @@ impl Renderer {
     pub fn render(&mut self, project: &Project) -> Result<Tree> {
         let recipes = self.recipes(project)?;
         let dependencies = dependencies::merge(recipes.values())?;
-        let mut resources = context::resources(project);
-        if project.features().contains(&Feature::Olm) {
-            for resource in &mut resources {
-                resource.creates = recipes[&resource.recipe].creates();
-            }
-        }
+        let resources = context::resources(project);
         let groups = context::groups(&resources);
         let jobs = job::all(self.set, &self.files, project, &resources, &groups)?;
         let parsed = jobs.iter().filter(|job| job.per != RenderPer::Verbatim);
@@ -174,6 +169,9 @@ impl Renderer {
             .iter()
             .flat_map(|owner| recipes[&owner.recipe].rules.iter().map(|rule| (*owner, rule)));
         let rules = recipes::merge(rules);
+        let related_images = recipes::related_images(
+            controllers.iter().map(|owner| (*owner, &recipes[&owner.recipe])),
+        );
 
         let project = ProjectContext::new(project);
         let header = project.header("//");
@@ -187,6 +185,7 @@ impl Renderer {
             kinds,
             controllers,
             rules,
+            related_images,
             dependencies,
         };
         *self.tera.global_context() = Context::from_serialize(&globals)?;
@@ -276,6 +275,7 @@ struct Globals<'a> {
     kinds: Vec<&'a ResourceContext>,
     controllers: Vec<&'a ResourceContext>,
     rules: Vec<recipes::PolicyRule>,
+    related_images: Vec<recipes::RelatedImage>,
     dependencies: &'a [Dependency],
 }
 

@@ -9,7 +9,7 @@ use super::context::ResourceContext;
 use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE, builtin};
+use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE};
 
 /// A recipe, as its `recipe.yaml` describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -36,6 +36,9 @@ pub struct Recipe {
     /// or the inline table of Cargo.toml by the name of the crate.
     #[serde(default)]
     pub dependencies: BTreeMap<String, String>,
+    /// The image that its controller runs, if it is always the same.
+    #[serde(default)]
+    pub related_image: Option<RelatedImage>,
     /// The permissions of the controller.
     pub rules: Vec<Rule>,
 }
@@ -54,14 +57,6 @@ impl Recipe {
         Err(UserError::invalid_value(NAMESPACED, false, reason)
             .with_hint(format!("omit `--namespaced=false`, or use `--recipe {NO_RECIPE}`"))
             .into())
-    }
-
-    /// The kinds of the objects that its controller creates.
-    pub(super) fn creates(&self) -> Vec<CreatedKind> {
-        let creates = |rule: &&Rule| rule.verbs.iter().any(|verb| verb == "create");
-        let mut kinds: Vec<_> = self.rules.iter().filter(creates).filter_map(Rule::kind).collect();
-        kinds.sort();
-        kinds
     }
 
     fn is_implied_by(&self, options: &RecipeOptions) -> bool {
@@ -128,19 +123,38 @@ pub struct Rule {
     pub verbs: Vec<String>,
 }
 
-/// A kind of objects that a controller creates.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct CreatedKind {
-    kind: &'static str,
-    version: &'static str,
+/// An image that a controller runs, unless a variable in the environment of the manager names another one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelatedImage {
+    /// The name of the variable; `{KIND}` stands for the kind.
+    variable: String,
+    /// The image; that of the options if it is empty.
+    #[serde(default)]
+    image: String,
 }
 
-impl Rule {
-    /// The kind, if it is a core type.
-    fn kind(&self) -> Option<CreatedKind> {
-        let (kind, version) = builtin::kind_of(self.group.as_deref()?, &self.resource)?;
-        Some(CreatedKind { kind, version })
+/// The images of all controllers, by variable. Those of kinds that share a variable but no image are left out:
+/// the variable would change the image of all of them.
+pub(super) fn related_images<'a>(
+    controllers: impl IntoIterator<Item = (&'a ResourceContext, &'a Recipe)>,
+) -> Vec<RelatedImage> {
+    let mut images: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (owner, recipe) in controllers {
+        let Some(related) = &recipe.related_image else { continue };
+        let image = match (related.image.as_str(), owner.image()) {
+            ("", Some(image)) => image,
+            ("", None) => continue,
+            (image, _) => image,
+        };
+        let variable = related.variable.replace("{KIND}", &owner.kind.to_ascii_uppercase());
+        images.entry(variable).or_default().insert(image.to_owned());
     }
+    let unique = images.into_iter().filter(|(_, images)| images.len() == 1);
+    let related = |(variable, mut images): (String, BTreeSet<String>)| {
+        images.pop_first().map(|image| RelatedImage { variable, image })
+    };
+    unique.filter_map(related).collect()
 }
 
 impl TemplateSet {
@@ -230,4 +244,26 @@ pub(super) fn merge<'a>(
         .collect();
     merged.sort();
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn related_images_are_those_of_the_controllers() {
+        let set = TemplateSet::current();
+        for recipe in set.recipes().unwrap() {
+            let controller = format!("recipes/{}/controller.rs.tera", recipe.name);
+            let controller = set.source(&controller).unwrap();
+            let Some(RelatedImage { variable, image }) = recipe.related_image else {
+                // That of postgres depends on the version, so that the variable is a pattern.
+                assert!(!controller.contains("RELATED_IMAGE"), "{}", recipe.name);
+                continue;
+            };
+            let variable = variable.replace("{KIND}", "<$ resource.kind | upper $>");
+            assert!(controller.contains(&format!("\"{variable}\"")), "{variable}");
+            assert!(controller.contains(&image), "{image}");
+        }
+    }
 }

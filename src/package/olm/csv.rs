@@ -119,6 +119,9 @@ pub struct OwnedCrd {
     pub display_name: String,
     /// What an object of it is.
     pub description: String,
+    /// The kinds of the objects that the operator creates for an object of it.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Value>,
     /// The fields of `spec`.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub spec_descriptors: Vec<Descriptor>,

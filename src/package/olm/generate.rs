@@ -104,8 +104,7 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     let mut sorted = Sorted::new(objects);
     let mut bundle = Bundle::default();
     let mut csv = sorted.csv(&request.package)?;
-    let version = request.version.clone().unwrap_or_else(|| csv.spec.version.clone());
-    check_version(&version)?;
+    let version = version(request, &csv)?;
     csv.set_version(&request.package, &version);
     csv.metadata
         .annotations
@@ -120,13 +119,6 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     let crds: Vec<&Object> = crds.iter().collect();
     let (examples, others) = owned::examples(others, &crds);
     csv.metadata.annotations.insert("alm-examples".to_owned(), format!("{:#}", json!(examples)));
-    let written = std::mem::take(&mut csv.spec.customresourcedefinitions.owned);
-    csv.spec.customresourcedefinitions.owned = owned::entries(&written, &crds);
-    for gone in owned::unknown(&written, &csv.spec.customresourcedefinitions.owned) {
-        let warning = format!("{} {} is left out: no CRD serves it", gone.name, gone.version);
-        bundle.warnings.push(warning);
-    }
-
     let namespace = sorted.namespace();
     sorted.suggest_namespace(&namespace, &mut csv, &mut bundle.warnings);
     let accounts = sorted.accounts(&request.extra_accounts);
@@ -135,6 +127,16 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     csv.spec.install.strategy = "deployment".to_owned();
     csv.spec.install.spec.permissions = permissions.namespaced;
     csv.spec.install.spec.cluster_permissions = permissions.cluster;
+
+    let strategy = &csv.spec.install.spec;
+    let rules =
+        strategy.permissions.iter().chain(&strategy.cluster_permissions).collect::<Vec<_>>();
+    let written = std::mem::take(&mut csv.spec.customresourcedefinitions.owned);
+    csv.spec.customresourcedefinitions.owned = owned::entries(&written, &crds, &rules);
+    for gone in owned::unknown(&written, &csv.spec.customresourcedefinitions.owned) {
+        let warning = format!("{} {} is left out: no CRD serves it", gone.name, gone.version);
+        bundle.warnings.push(warning);
+    }
 
     let services = others.iter().filter(|object| object.is("", "Service")).collect();
     let servers = Servers { deployments: &sorted.deployments, services };
@@ -313,10 +315,16 @@ fn deployment(deployment: &Object) -> Value {
     json!({ "name": deployment.name(), "label": labels, "spec": spec })
 }
 
-fn check_version(version: &str) -> Result<(), UserError> {
+/// The version of the operator.
+fn version(request: &BundleRequest, csv: &Csv) -> Result<String, UserError> {
+    let (version, name) = match &request.version {
+        Some(version) => (version, "--version <VERSION>"),
+        None => (&csv.spec.version, "spec.version of the ClusterServiceVersion"),
+    };
     match semver::Version::parse(version) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(UserError::invalid_value("--version <VERSION>", version, error)),
+        Ok(_) => Ok(version.clone()),
+        Err(error) => Err(UserError::invalid_value(name, version, error)
+            .with_hint("name the version, such as `--version 0.1.0`")),
     }
 }
 

@@ -1,9 +1,12 @@
 //! What a ClusterServiceVersion says of the kinds of the operator, from their CRDs: the user's words come first.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::csv::{Descriptor, OwnedCrd};
 use super::object::Object;
+use crate::project::builtin;
 
 /// How the console of OpenShift shows the number of pods.
 const POD_COUNT: &str = "urn:alm:descriptor:com.tectonic.ui:podCount";
@@ -13,7 +16,8 @@ const SWITCH: &str = "urn:alm:descriptor:com.tectonic.ui:booleanSwitch";
 const CONDITIONS: &str = "urn:alm:descriptor:io.kubernetes.conditions";
 
 /// The entries of all served versions of these CRDs.
-pub fn entries(written: &[OwnedCrd], crds: &[&Object]) -> Vec<OwnedCrd> {
+pub fn entries(written: &[OwnedCrd], crds: &[&Object], permissions: &[&Value]) -> Vec<OwnedCrd> {
+    let created = created(permissions);
     let mut entries = Vec::new();
     for crd in crds {
         let kind = crd.text("/spec/names/kind");
@@ -21,10 +25,40 @@ pub fn entries(written: &[OwnedCrd], crds: &[&Object]) -> Vec<OwnedCrd> {
             let name = version["name"].as_str().unwrap_or_default();
             let written = written.iter().find(|entry| entry.is(crd.name(), name, kind));
             let entry = written.cloned().unwrap_or_else(|| OwnedCrd::new(crd.name(), name, kind));
-            entries.push(completed(entry, version));
+            let mut entry = completed(entry, version);
+            if entry.resources.is_empty() && created.is_empty() {
+                entry.resources.push(resource(&entry.kind, &entry.version));
+            } else if entry.resources.is_empty() {
+                entry.resources.clone_from(&created);
+            }
+            entries.push(entry);
         }
     }
     entries
+}
+
+/// The core types whose objects the operator may create.
+fn created(permissions: &[&Value]) -> Vec<Value> {
+    let mut kinds = BTreeSet::new();
+    for rule in permissions.iter().flat_map(|entry| items_of(entry, "rules")) {
+        let texts = |list| items_of(rule, list).filter_map(Value::as_str);
+        if texts("verbs").any(|verb| ["create", "*"].contains(&verb)) {
+            for group in texts("apiGroups") {
+                kinds.extend(
+                    texts("resources").filter_map(|plural| builtin::kind_of(group, plural)),
+                );
+            }
+        }
+    }
+    kinds.into_iter().map(|(kind, version)| resource(kind, version)).collect()
+}
+
+fn items_of<'a>(value: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+    value[list].as_array().into_iter().flatten()
+}
+
+fn resource(kind: &str, version: &str) -> Value {
+    json!({ "kind": kind, "name": "", "version": version })
 }
 
 /// The names of the CRDs of entries that the user has written, and that no CRD has.
@@ -132,10 +166,18 @@ mod tests {
 
     #[test]
     fn fields_of_crds_have_descriptors() {
-        let entries = entries(&[], &[&crd()]);
+        let rules = json!({ "rules": [
+            { "apiGroups": ["apps", ""], "resources": ["deployments", "events"], "verbs": ["create", "list"] },
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["list"] },
+        ] });
+        let entries = entries(&[], &[&crd()], &[&rules]);
         let expected = json!([{
             "name": "boxes.a.io", "version": "v1", "kind": "Box", "displayName": "Box",
             "description": "A box.",
+            "resources": [
+                { "kind": "Deployment", "name": "", "version": "v1" },
+                { "kind": "Event", "name": "", "version": "v1" },
+            ],
             "specDescriptors": [
                 { "path": "isOpen", "displayName": "Is Open", "description": "", "x-descriptors": [SWITCH] },
                 { "path": "size", "displayName": "Size", "description": "Pods", "x-descriptors": [POD_COUNT] },
@@ -153,9 +195,10 @@ mod tests {
         written.display_name = "The Box".to_owned();
         written.spec_descriptors =
             vec![Descriptor { path: "size".to_owned(), ..Descriptor::default() }];
-        let entries = entries(&[written, OwnedCrd::new("gone", "v1", "Gone")], &[&crd()]);
+        let entries = entries(&[written, OwnedCrd::new("gone", "v1", "Gone")], &[&crd()], &[]);
         assert_eq!(entries.len(), 1);
         assert_eq!(entries[0].display_name, "The Box");
+        assert_eq!(entries[0].resources, [resource("Box", "v1")]);
         let paths: Vec<&str> =
             entries[0].spec_descriptors.iter().map(|field| field.path.as_str()).collect();
         assert_eq!(paths, ["size", "isOpen"]);
