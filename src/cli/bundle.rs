@@ -13,6 +13,7 @@ use crate::ui::Ui;
 
 /// Check bundles for the Operator Lifecycle Manager
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  opctl bundle validate bundle")]
 pub(super) enum BundleCommand {
     Validate(ValidateArgs),
 }

@@ -12,6 +12,7 @@ use kustomize::KustomizeCommand;
 
 /// Generate what packages the operator
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  opctl generate kustomize manifests")]
 pub(super) enum GenerateCommand {
     #[command(subcommand)]
     Kustomize(KustomizeCommand),

@@ -29,11 +29,16 @@ fn every_page_is_covered() {
         .map(|page| page.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    // The commands of the first one run in tests/cluster. The third one has none, the fourth one's is that of
-    // the test of `make rbac-audit`, the fifth one's need real PostgreSQL, see tests/postgres, and the last
-    // one's runs the tests of recipes.
-    let expected = ["cluster.md", "comparison.md", "drift.md", "least-privilege.md", "postgres.md"];
-    assert_eq!(pages, [&expected[..], &["recipes.md"]].concat());
+    let expected = [
+        "cluster.md",         // its commands run in tests/cluster
+        "comparison.md",      // below
+        "drift.md",           // has none
+        "least-privilege.md", // its command is that of the test of `make rbac-audit`
+        "olm.md",             // its commands run in tests/olm.rs
+        "postgres.md",        // they need real PostgreSQL, see tests/postgres
+        "recipes.md",         // its command runs the tests of recipes
+    ];
+    assert_eq!(pages, expected);
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub(in crate::cli) struct BundleArgs {
     /// Write only the metadata and the Dockerfile [default: everything]
     #[arg(long)]
     metadata: bool,
+    /// Replace the tags of images by the digests that their registries know
+    #[arg(long)]
+    use_image_digests: bool,
     /// Directory to run `kubectl kustomize` in; its `bases` has the ClusterServiceVersion
     #[arg(long, value_name = "DIRECTORY", default_value = "config/manifests")]
     kustomize_dir: PathBuf,
@@ -116,6 +119,7 @@ impl BundleArgs {
             extra_accounts: self.extra_service_accounts.clone(),
             annotations: annotations.unwrap_or_default(),
             directory: self.output_dir.clone(),
+            pins_images: self.use_image_digests,
         })
     }
 

@@ -10,6 +10,7 @@ use crate::ui::Ui;
 
 /// Generate the kustomize files of a package
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  opctl generate kustomize manifests")]
 pub(in crate::cli) enum KustomizeCommand {
     Manifests(ManifestsArgs),
 }

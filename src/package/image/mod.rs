@@ -27,6 +27,7 @@ use source::Source;
 
 pub use layout::check_directory;
 pub use platform::Platform;
+pub use push::pinned;
 pub use reference::Reference;
 
 /// Where programs look for the certificates of authorities (<https://pkg.go.dev/crypto/x509#SystemCertPool>).

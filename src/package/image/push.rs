@@ -1,4 +1,5 @@
-//! Pushes an image to a registry (<https://github.com/opencontainers/distribution-spec>).
+//! Pushes images to registries and finds their digests there
+//! (<https://github.com/opencontainers/distribution-spec>).
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -63,7 +64,35 @@ pub fn push(
         retry(async || push_manifest(&client, &image, root).await).await?;
         Ok(sent)
     };
-    runtime.block_on(push).map_err(|failure: Failure| failure.explain(&registry).into())
+    let hint = "run the command again when it is resolved: what was sent is not sent twice";
+    let action = format!("cannot push to {registry}");
+    runtime
+        .block_on(push)
+        .map_err(|failure: Failure| failure.explain(&registry, &action, hint).into())
+}
+
+/// An image by its digest, such as `example.com/box@sha256:...`. One that has a digest stays as it is.
+///
+/// # Errors
+/// A [`UserError`] that says what the registry, or the file with the credentials, has refused.
+pub fn pinned(name: &str) -> Result<String> {
+    let image: Reference =
+        name.parse().with_context(|| format!("`{name}` is not the name of an image"))?;
+    if image.digest().is_some() {
+        return Ok(name.to_owned());
+    }
+    let registry = image.resolve_registry().to_owned();
+    let runtime = Builder::new_current_thread().enable_all().build().context("cannot connect")?;
+    let find = async {
+        let client = client(&registry);
+        let auth = credentials(&registry)?;
+        retry(async || client.fetch_manifest_digest(&image, &auth).await).await
+    };
+    let action = format!("cannot find the digest of {name}");
+    let hint = "push the image first, or use its tag";
+    let digest =
+        runtime.block_on(find).map_err(|f: Failure| f.explain(&registry, &action, hint))?;
+    Ok(format!("{}/{}@{digest}", image.registry(), image.repository()))
 }
 
 /// Why an image was not pushed.
@@ -73,11 +102,9 @@ enum Failure {
 }
 
 impl Failure {
-    fn explain(self, registry: &str) -> UserError {
+    fn explain(self, registry: &str, action: &str, hint: &str) -> UserError {
         let login = format!("log in with `docker login {registry}` or `podman login {registry}`");
-        let failure = |problem: &dyn Display| {
-            UserError::failure(format!("cannot push to {registry}: {problem}"))
-        };
+        let failure = |problem: &dyn Display| UserError::failure(format!("{action}: {problem}"));
         match self {
             Self::Credentials(problem) => failure(&problem).with_hint(login),
             Self::Registry(
@@ -85,11 +112,7 @@ impl Failure {
                 | OciDistributionError::AuthenticationFailure(_)
                 | OciDistributionError::ServerError { code: 401 | 403, .. },
             ) => failure(&"it refuses the credentials").with_hint(login),
-            Self::Registry(error) => {
-                let hint =
-                    "run the command again when it is resolved: what was sent is not sent twice";
-                failure(&describe(&error)).with_hint(hint)
-            }
+            Self::Registry(error) => failure(&describe(&error)).with_hint(hint),
         }
     }
 }
@@ -218,7 +241,47 @@ fn may_pass(error: &OciDistributionError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A registry with one image.
+    fn registry(digest: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 4096];
+                let size = stream.read(&mut request).unwrap();
+                let request = String::from_utf8_lossy(&request[..size]).into_owned();
+                let is_known =
+                    request.contains(" /v2/box/manifests/1 ") || request.contains(" /v2/ ");
+                let status = if is_known { "200 OK" } else { "404 Not Found" };
+                let headers = format!("Docker-Content-Digest: {digest}\r\nContent-Length: 0");
+                let answer = format!("HTTP/1.1 {status}\r\n{headers}\r\nConnection: close\r\n\r\n");
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn registry_knows_the_digest_of_an_image() {
+        const DIGEST: &str =
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let registry = registry(DIGEST);
+        let by_digest = format!("{registry}/box@{DIGEST}");
+        assert_eq!(pinned(&format!("{registry}/box:1")).unwrap(), by_digest);
+        assert_eq!(pinned(&by_digest).unwrap(), by_digest);
+        let error = pinned(&format!("{registry}/box:2")).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("cannot find the digest of {registry}/box:2: ")),
+            "{error}"
+        );
+        assert!(pinned("Not an image").is_err());
+    }
 
     #[test]
     fn only_registries_on_this_machine_are_not_encrypted() {

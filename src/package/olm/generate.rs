@@ -13,6 +13,7 @@ use super::permissions::{self, is_rbac};
 use super::webhooks::{self, Servers};
 use super::{MARK, owned};
 use crate::error::UserError;
+use crate::package::image;
 use crate::project::{LAYOUT, VERSION};
 use crate::sync::Output;
 
@@ -65,6 +66,8 @@ pub struct BundleRequest {
     pub annotations: Annotations,
     /// The directory of the bundle, seen from where its image is built.
     pub directory: String,
+    /// Whether to replace the tags of images by the digests that their registries know.
+    pub pins_images: bool,
 }
 
 /// A bundle.
@@ -104,6 +107,11 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     let mut sorted = Sorted::new(objects);
     let mut bundle = Bundle::default();
     let mut csv = sorted.csv(&request.package)?;
+    if request.pins_images {
+        for deployment in &mut sorted.deployments {
+            images::pin(deployment, &image::pinned)?;
+        }
+    }
     let version = version(request, &csv)?;
     csv.set_version(&request.package, &version);
     csv.metadata

@@ -1,5 +1,6 @@
 //! The images that an operator uses, for clusters that mirror them.
 
+use anyhow::Result;
 use serde_json::Value;
 
 use super::csv::RelatedImage;
@@ -16,7 +17,8 @@ struct Found {
     place: String,
 }
 
-/// The images that the user has named, then those in variables of the containers, then those in examples.
+/// The images that the user has named, then those of the containers and in their variables, then those in
+/// examples.
 ///
 /// # Errors
 /// If a variable has no value of its own.
@@ -33,6 +35,7 @@ pub fn related(
                 1 => deployment.name().to_owned(),
                 _ => format!("{}-{}", deployment.name(), text(&container["name"])),
             };
+            found.extend(of_container(container, &place));
             for variable in container["env"].as_array().into_iter().flatten() {
                 found.extend(of_variable(variable, &place)?);
             }
@@ -64,6 +67,41 @@ fn containers(deployment: &Object) -> Vec<&Value> {
     let lists = ["containers", "initContainers"];
     let lists = lists.map(|list| deployment.items(&format!("/spec/template/spec/{list}")));
     lists.into_iter().flatten().collect()
+}
+
+/// The image of a container, under the name of the container.
+fn of_container(container: &Value, place: &str) -> Option<Found> {
+    let (name, image) = (text(&container["name"]).to_owned(), container["image"].as_str()?);
+    let image = RelatedImage { name, image: image.to_owned() };
+    Some(Found { image, place: place.to_owned() })
+}
+
+/// Replaces the tags of all images of a deployment by digests, which `resolve` knows.
+///
+/// # Errors
+/// If an image cannot be resolved.
+pub fn pin(deployment: &mut Object, resolve: &impl Fn(&str) -> Result<String>) -> Result<()> {
+    for list in ["containers", "initContainers"] {
+        let pointer = format!("/spec/template/spec/{list}");
+        let containers = deployment.value_mut().pointer_mut(&pointer).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            replace(container.get_mut("image"), resolve)?;
+            let variables = container.get_mut("env").and_then(Value::as_array_mut);
+            for variable in variables.into_iter().flatten() {
+                if text(&variable["name"]).starts_with(VARIABLE) {
+                    replace(variable.get_mut("value"), resolve)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn replace(image: Option<&mut Value>, resolve: &impl Fn(&str) -> Result<String>) -> Result<()> {
+    if let Some(Value::String(name)) = image {
+        *name = resolve(name)?;
+    }
+    Ok(())
 }
 
 /// The image in a variable, under the name of the variable: `RELATED_IMAGE_MY_DB` is `my-db`.
@@ -116,6 +154,15 @@ mod tests {
             images,
             [("proxy", "proxy:1"), ("my-db", "db:1"), ("two-my-db", "db:2"), ("box", "box:1")]
         );
+    }
+
+    #[test]
+    fn images_are_pinned_to_digests() {
+        let env = json!([{ "name": "RELATED_IMAGE_DB", "value": "db:1" }, { "name": "X", "value": "y:1" }]);
+        let mut deployment = deployment("one", env);
+        pin(&mut deployment, &|image| Ok(image.replace(':', "@"))).unwrap();
+        let env = &deployment.items("/spec/template/spec/containers")[0]["env"];
+        assert_eq!((text(&env[0]["value"]), text(&env[1]["value"])), ("db@1", "y:1"));
     }
 
     #[test]

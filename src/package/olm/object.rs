@@ -57,6 +57,11 @@ impl Object {
         &self.0
     }
 
+    /// The whole object, to change it.
+    pub fn value_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
     /// The whole object.
     pub fn into_value(self) -> Value {
         self.0
