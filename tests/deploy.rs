@@ -429,6 +429,36 @@ fn a_crd_is_as_strict_as_one_in_go() {
 }
 
 #[test]
+fn a_pinned_image_is_deployed_unless_another_is_named() {
+    let project = Project::new("memcached-operator", &[]);
+    let path = project.directory.path();
+    let deployed = |variables: &[&str]| {
+        let mut make = Command::new("make");
+        ok(make.current_dir(path).arg("build-installer").args(variables));
+        let text = project.text("dist/install.yaml");
+        let image = text.lines().find_map(|line| line.trim_start().strip_prefix("image: "));
+        image.unwrap().to_owned()
+    };
+    assert_eq!(deployed(&[]), "controller:latest");
+    assert_eq!(deployed(&["IMG=example.com/x:1"]), "example.com/x:1");
+
+    let image = "localhost:5000/memcached@sha256:\
+                 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    ok(opctl(path).args(["image", "pin", image]));
+    assert_eq!(deployed(&[]), image);
+    assert_eq!(deployed(&["IMG=example.com/x:1"]), "example.com/x:1");
+    ok(opctl(path).args(["image", "pin", &image.replace("b855", "0000")]));
+    assert_eq!(deployed(&[]), image.replace("b855", "0000"));
+
+    // A Makefile with another image deploys that when none is pinned.
+    ok(opctl(path).args(["image", "unpin"]));
+    let makefile =
+        project.text("Makefile").replace("controller:latest\nPLAT", "example.com/y:2\nPLAT");
+    fs::write(path.join("Makefile"), makefile).unwrap();
+    assert_eq!(deployed(&[]), "example.com/y:2");
+}
+
+#[test]
 fn every_name_and_a_project_without_an_api_build() {
     for name in ["true", "on", "null", "x", LONGEST] {
         let project = Project::bare(name, &[]);

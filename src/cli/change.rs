@@ -40,6 +40,13 @@ struct Change<'a> {
     reason: Option<&'static str>,
 }
 
+impl Default for Flags {
+    fn default() -> Self {
+        let conflicts = Conflicts::default();
+        Self { dry_run: false, force: None, conflicts, output: Format::Text }
+    }
+}
+
 impl Flags {
     /// Whether there is `--force`, with or without paths.
     pub fn force(&self) -> bool {

@@ -5,24 +5,29 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use super::change::Flags;
 use crate::error::UserError;
 use crate::package::image::{Image, ImageRequest, Platform, Reference, check_directory};
+use crate::project::image::PinnedImage;
 use crate::sync::Workspace;
 use crate::ui::Ui;
 
-/// Build the operator's image without Docker
+/// Build the operator's image without Docker, and choose what is deployed
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
     Build(BuildArgs),
+    Pin(PinArgs),
+    Unpin(UnpinArgs),
 }
 
 /// Build the operator and write its image
 ///
 /// The image has one file, a static binary, and runs as user 65532. The same sources are the same image, with
-/// the same digest. Its name with the digest is printed on stdout.
+/// the same digest. Its name with the digest is printed on stdout. A bill of materials, an SPDX document of the packages
+/// in Cargo.lock, is written and pushed with it, as its referrer.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  opctl image build --tag registry.example.com/memcached-operator:v1 --push\n  \
+    after_help = "Examples:\n  opctl image build --tag registry.example.com/memcached-operator:v1 --push --pin\n  \
                         opctl image build --tarball image.tar && docker load --input image.tar"
 )]
 pub(super) struct BuildArgs {
@@ -36,6 +41,9 @@ pub(super) struct BuildArgs {
     /// has stored
     #[arg(long)]
     push: bool,
+    /// Deploy the pushed image from now on, as `opctl image pin` does
+    #[arg(long, requires = "push")]
+    pin: bool,
     /// Directory for the image, in the layout of the OCI
     #[arg(short, long, value_name = "DIRECTORY", default_value = "target/image")]
     output: PathBuf,
@@ -52,6 +60,8 @@ impl ImageCommand {
     pub fn run(self, ui: Ui) -> Result<()> {
         match self {
             Self::Build(args) => args.run(ui),
+            Self::Pin(args) => args.run(ui),
+            Self::Unpin(args) => args.run(ui),
         }
     }
 }
@@ -59,7 +69,10 @@ impl ImageCommand {
 impl BuildArgs {
     fn run(self, ui: Ui) -> Result<()> {
         let directory = super::directory()?;
-        let workspace = Workspace::open_any_version(&directory)?;
+        let workspace = match self.pin {
+            true => Workspace::open(&directory)?,
+            false => Workspace::open_any_version(&directory)?,
+        };
         let project = super::model(&workspace)?;
         let mut platforms = self.platform;
         platforms.sort();
@@ -90,6 +103,56 @@ impl BuildArgs {
             let sent = image.push()? as f64 / 1e6;
             ui.status("push", format!("{} ({sent:.1} MB sent)", request.reference));
         }
+        if self.pin {
+            let pinned = image.pinned().parse().map_err(UserError::failure)?;
+            deploy(&workspace, Some(pinned), &Flags::default(), ui)?;
+        }
         ui.data(image.pinned())
     }
+}
+
+/// Deploy an image by its digest: in config/manager and in the chart
+///
+/// What a digest names never changes. `make deploy`, `make build-installer`, the bundle and the chart have this image
+/// from then on; `make deploy IMG=...` deploys another one once.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  opctl image pin op@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+)]
+pub(super) struct PinArgs {
+    /// The image, as `opctl image build --push` prints it
+    #[arg(value_name = "NAME@DIGEST")]
+    image: PinnedImage,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Deploy the image that IMG of the Makefile names, and that of the chart's values
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  opctl image unpin")]
+pub(super) struct UnpinArgs {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl PinArgs {
+    fn run(self, ui: Ui) -> Result<()> {
+        let workspace = Workspace::open(&super::directory()?)?;
+        deploy(&workspace, Some(self.image), &self.flags, ui)
+    }
+}
+
+impl UnpinArgs {
+    fn run(self, ui: Ui) -> Result<()> {
+        let workspace = Workspace::open(&super::directory()?)?;
+        deploy(&workspace, None, &self.flags, ui)
+    }
+}
+
+/// Has the project deploy this image or, without one, the image that its Makefile names.
+fn deploy(workspace: &Workspace, image: Option<PinnedImage>, flags: &Flags, ui: Ui) -> Result<()> {
+    let old = super::model(workspace)?;
+    let new = old.with_image(image)?;
+    flags.apply(workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::api::{NAMESPACED, PLURAL};
+use super::image::PinnedImage;
 use super::{Feature, License, Project, VERSION, check_value, names, plural};
 use crate::error::UserError;
 
@@ -58,6 +59,16 @@ impl Project {
             domain.clone_from(&project.domain);
         }
         project.check_scopes()?;
+        project.verified()
+    }
+
+    /// The project that deploys this image or, without one, the image that its Makefile names.
+    ///
+    /// # Errors
+    /// If the project would be invalid.
+    pub fn with_image(&self, image: Option<PinnedImage>) -> Result<Self, UserError> {
+        let mut project = self.clone();
+        project.plugins.opctl.image = image;
         project.verified()
     }
 

@@ -1,6 +1,11 @@
 //! References to container images, as container runtimes parse them
 //! (<https://github.com/distribution/reference>).
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
 use super::names::InvalidValue;
 
 /// The maximum length of the name of an image, including the registry.
@@ -29,6 +34,52 @@ pub fn split_tag(text: &str) -> (&str, Option<&str>) {
     match text[path..].split_once(':') {
         Some((last, tag)) => (&text[..path + last.len()], Some(tag)),
         None => (text, None),
+    }
+}
+
+/// An image by its contents, which nobody can replace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PinnedImage {
+    /// The name with its registry, without a tag.
+    pub name: String,
+    /// The algorithm and the hash of its manifest.
+    pub digest: String,
+}
+
+/// `<name>@<digest>`.
+impl fmt::Display for PinnedImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.digest)
+    }
+}
+
+impl FromStr for PinnedImage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        reference(text).map_err(|invalid| invalid.reason)?;
+        let Some((tagged, digest)) = text.split_once('@') else {
+            return Err(
+                "it has no digest: the format is `[registry[:port]/]name[:tag]@digest`".to_owned()
+            );
+        };
+        let (name, _) = split_tag(tagged);
+        Ok(Self { name: name.to_owned(), digest: digest.to_owned() })
+    }
+}
+
+impl TryFrom<String> for PinnedImage {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map_err(|reason| format!("invalid image '{text}': {reason}"))
+    }
+}
+
+impl From<PinnedImage> for String {
+    fn from(image: PinnedImage) -> Self {
+        image.to_string()
     }
 }
 
@@ -183,5 +234,16 @@ mod tests {
         assert!(invalid.reason.contains("`Org` is not a part of a name"), "{}", invalid.reason);
         assert_eq!(invalid.suggestion.as_deref(), Some("ghcr.io/org/app"));
         assert_eq!(reference("a b").unwrap_err().suggestion, None);
+    }
+
+    #[test]
+    fn a_pinned_image_has_a_digest_and_no_tag() {
+        let digest = format!("sha256:{}", "0".repeat(SHA256_DIGITS));
+        for name in ["op", "localhost:5000/a/op"] {
+            let pinned: PinnedImage = format!("{name}:v1@{digest}").parse().unwrap();
+            assert_eq!(pinned.to_string(), format!("{name}@{digest}"));
+            assert!(name.parse::<PinnedImage>().unwrap_err().contains("no digest"));
+        }
+        assert!(format!("Op@{digest}").parse::<PinnedImage>().is_err());
     }
 }

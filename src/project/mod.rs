@@ -30,6 +30,7 @@ pub use external::{ExternalType, Origin};
 pub use feature::{FEATURES_FILE, Feature, listed};
 pub(crate) use file::invalid_project;
 pub use gvk::Gvk;
+use image::PinnedImage;
 use options::RecipeOptions;
 use version::ApiVersion;
 
@@ -85,6 +86,8 @@ struct Plugins {
 struct PluginConfig {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     features: BTreeSet<Feature>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    image: Option<PinnedImage>,
     #[serde(default)]
     license: License,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,6 +199,11 @@ impl Project {
     /// The optional parts of the deployment.
     pub fn features(&self) -> &BTreeSet<Feature> {
         &self.plugins.opctl.features
+    }
+
+    /// The image that is deployed, if one is pinned.
+    pub fn image(&self) -> Option<&PinnedImage> {
+        self.plugins.opctl.image.as_ref()
     }
 
     /// The copyright holder.

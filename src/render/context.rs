@@ -25,6 +25,14 @@ pub struct ProjectContext {
     license: License,
     owner: String,
     opctl_version: String,
+    image: Option<ImageContext>,
+}
+
+/// The image that is deployed, as templates see it.
+#[derive(Debug, Clone, Serialize)]
+struct ImageContext {
+    name: String,
+    digest: String,
 }
 
 /// An API group, as templates see it.
@@ -138,6 +146,10 @@ impl ProjectContext {
             license: project.license(),
             owner: project.owner(),
             opctl_version: project.cli_version.clone(),
+            image: project.image().map(|image| ImageContext {
+                name: image.name.clone(),
+                digest: image.digest.clone(),
+            }),
         }
     }
 
