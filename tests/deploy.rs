@@ -3,6 +3,9 @@
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
 
+#[path = "deploy/chart.rs"]
+mod chart;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

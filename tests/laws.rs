@@ -405,6 +405,7 @@ impl Step {
 fn lines_of_the_user(directory: &Path) -> usize {
     let is_derived = |path: &str| {
         path.starts_with("config/crd/bases/")
+            || path.starts_with("chart/files/")
             || path == "config/rbac/role.yaml"
             || path == "Cargo.lock"
     };

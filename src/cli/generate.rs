@@ -1,6 +1,7 @@
 //! `opctl generate`.
 
 mod bundle;
+mod helm;
 mod kustomize;
 
 use anyhow::Result;
@@ -8,12 +9,14 @@ use clap::Subcommand;
 
 use crate::ui::Ui;
 use bundle::BundleArgs;
+use helm::HelmArgs;
 use kustomize::KustomizeCommand;
 
 /// Generate what packages the operator
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Example:\n  opctl generate kustomize manifests")]
+#[command(after_help = "Examples:\n  opctl generate bundle --version 0.1.0\n  opctl generate helm")]
 pub(super) enum GenerateCommand {
+    Helm(HelmArgs),
     #[command(subcommand)]
     Kustomize(KustomizeCommand),
     Bundle(BundleArgs),
@@ -22,6 +25,7 @@ pub(super) enum GenerateCommand {
 impl GenerateCommand {
     pub fn run(self, ui: Ui) -> Result<()> {
         match self {
+            Self::Helm(args) => args.run(ui),
             Self::Kustomize(command) => command.run(ui),
             Self::Bundle(args) => args.run(ui),
         }

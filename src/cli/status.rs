@@ -17,9 +17,10 @@ use crate::ui::Ui;
 #[command(
     long_about = "Compare the project with what opctl wrote.\n\n\
         A file is `pristine` if it is as opctl wrote it, `edited`, `missing`, `conflicting` if it has \
-        the markers of a conflict, or `extra` if opctl did not write it. An `outdated` file is not what \
+        the markers of a conflict, `stale` if it is a copy that differs from its original, or `extra` if \
+        opctl did not write it. An `outdated` file is not what \
         PROJECT says: PROJECT was changed by hand, or other templates wrote the file.\n\n\
-        Edits are yours to make. The exit code is 4 if a file is conflicting or outdated, or if a list \
+        Edits are yours to make. The exit code is 4 if a file is conflicting, stale or outdated, or if a list \
         of modules or manifests is missing.",
     after_help = "Examples:\n  opctl status\n  opctl status --output json"
 )]
@@ -103,6 +104,8 @@ fn drift(project: &Project, files: &[FileStatus]) -> Option<UserError> {
     };
     Some(UserError::drift(message).with_hint(if has(FileState::Conflicting) {
         "resolve the conflicts between the markers"
+    } else if has(FileState::Stale) {
+        "copy the files of config/ into the chart with `make manifests`"
     } else if project.cli_version != VERSION || drifted.iter().any(|file| file.outdated) {
         "bring the files up to date with `opctl update`"
     } else {

@@ -25,6 +25,8 @@ pub enum Feature {
     CertManager,
     /// A dashboard, for Grafana's sidecar
     Grafana,
+    /// A Helm chart, in chart
+    Helm,
     /// Metrics only for namespaces with the label `metrics: enabled`
     #[value(alias = "metrics-network-policy")]
     NetworkPolicy,
@@ -36,10 +38,11 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Availability,
         Self::CertManager,
         Self::Grafana,
+        Self::Helm,
         Self::NetworkPolicy,
         Self::Olm,
         Self::Prometheus,
@@ -51,8 +54,8 @@ impl Feature {
             Self::Availability => Some("../availability"),
             Self::CertManager => Some("../cert-manager"),
             Self::Grafana => Some("../grafana"),
+            Self::Helm | Self::Olm => None,
             Self::NetworkPolicy => Some("../network-policy"),
-            Self::Olm => None,
             Self::Prometheus => Some("../prometheus"),
         }
     }

@@ -13,7 +13,8 @@ pub enum Ownership {
     Generated,
     /// Written once, then owned by the user; updates are merged with the user's edits.
     Scaffolded,
-    /// Written by `make manifests` or cargo from the user's code. In a conflict the user's version stays.
+    /// Written by `make manifests` or cargo, from the user's code or as a copy. In a conflict the user's
+    /// version stays.
     Derived,
 }
 
@@ -63,6 +64,8 @@ pub struct File {
     license: Option<License>,
     /// The feature of the projects that have the file, if it is not in all of them.
     feature: Option<Feature>,
+    /// The path of the file that it is a copy of, which has no template of its own.
+    pub copy_of: Option<String>,
 }
 
 impl File {
@@ -72,10 +75,11 @@ impl File {
             && self.feature.is_none_or(|feature| project.features().contains(&feature))
     }
 
-    /// The name of the template.
+    /// The name of the template; of a copy, its path before the fields are filled in.
     pub fn template(&self) -> String {
         match &self.template {
             Some(template) => template.clone(),
+            None if self.copy_of.is_some() => self.path.clone(),
             None => format!("project/{}.tera", self.path),
         }
     }

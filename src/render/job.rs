@@ -23,6 +23,8 @@ pub struct Job<'a> {
     pub template: String,
     /// The path of the file.
     pub path: String,
+    /// The path of the file that it is a copy of.
+    pub copy_of: Option<String>,
     /// What the file is rendered for.
     pub subject: Subject<'a>,
 }
@@ -120,11 +122,13 @@ impl<'a> Subject<'a> {
             template = template.replace("{recipe}", &resource.recipe);
         }
         let path = self.path(&file.path);
+        let copy_of = file.copy_of.as_deref().map(|pattern| self.path(pattern));
         let job = |template, path| Job {
             ownership: file.ownership,
             per: file.per,
             template,
             path,
+            copy_of: copy_of.clone(),
             subject: self,
         };
         let Some((before, after)) = template.split_once("{part}") else {

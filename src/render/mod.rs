@@ -46,12 +46,20 @@ pub struct RenderedFile {
     pub subject: String,
     /// The name of the template; empty for files that no model renders.
     pub template: String,
+    /// The path of the file that it is a copy of.
+    pub copy_of: Option<String>,
 }
 
 impl RenderedFile {
     /// A file that no model renders, which belongs to a type.
     fn extra(text: String, subject: String) -> Self {
-        Self { text, ownership: Ownership::Scaffolded, subject, template: String::new() }
+        Self {
+            text,
+            ownership: Ownership::Scaffolded,
+            subject,
+            template: String::new(),
+            copy_of: None,
+        }
     }
 
     /// Whether the file is a script, which needs the executable bit.
@@ -106,6 +114,8 @@ impl Renderer {
         let resources = context::resources(project);
         let groups = context::groups(&resources);
         let jobs = job::all(self.set, &self.files, project, &resources, &groups)?;
+        let (copies, jobs): (Vec<_>, Vec<_>) =
+            jobs.into_iter().partition(|job| job.copy_of.is_some());
         let parsed = jobs.iter().filter(|job| job.per != RenderPer::Verbatim);
         self.parse(parsed.map(|job| job.template.as_str()))?;
         if jobs.iter().any(|job| job.per == RenderPer::Crd) {
@@ -127,8 +137,16 @@ impl Renderer {
                 ownership: job.ownership,
                 subject: job.subject.name(),
                 template: job.template.clone(),
+                copy_of: None,
             };
             tree.insert(job.path.clone(), file);
+        }
+        for Job { ownership, template, path, copy_of, subject, .. } in copies {
+            let original = copy_of.as_ref().and_then(|original| tree.get(original));
+            let text =
+                original.with_context(|| format!("{path} is a copy of nothing"))?.text.clone();
+            let subject = subject.name();
+            tree.insert(path, RenderedFile { text, ownership, subject, template, copy_of });
         }
         Ok(tree)
     }

@@ -160,6 +160,7 @@ mod tests {
             ownership: Ownership::Scaffolded,
             subject: "project".to_owned(),
             template: String::new(),
+            copy_of: None,
         };
         files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect()
     }

@@ -12,7 +12,7 @@ use super::lockfile::Lockfile;
 use super::moves;
 use super::rename::Rename;
 use crate::error::UserError;
-use crate::render::Tree;
+use crate::render::{RenderedFile, Tree};
 
 /// One file of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +91,9 @@ impl Plan {
             let ours = if changes || rename.is_some() { disk.read(old)? } else { continue };
             let names = |rename: &Rename| rename.changes(old, ours.contents.as_deref());
             if changes || rename.is_some_and(names) {
+                let is_new = ours.contents.is_none() || options.overwrite.contains(*path);
+                let copy = if is_new { copy_of_original(theirs, disk)? } else { None };
+                let theirs = copy.as_ref().or(theirs);
                 let file = File { path: old, base, theirs, ours, lock, rename };
                 steps.extend(if old == *path {
                     file.steps(options)
@@ -199,6 +202,16 @@ impl Step {
     pub fn writes(&self) -> bool {
         self.contents.is_some() || self.action == Action::Delete
     }
+}
+
+/// A copy with what its original says on the disk: the code may say something else than the model.
+fn copy_of_original(file: Option<&RenderedFile>, disk: &Disk) -> Result<Option<RenderedFile>> {
+    let Some((file, original)) = file.and_then(|file| Some((file, file.copy_of.as_deref()?)))
+    else {
+        return Ok(None);
+    };
+    let text = disk.read(original)?.contents.and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(text.map(|text| RenderedFile { text, ..file.clone() }))
 }
 
 /// Two steps on one file would undo each other.

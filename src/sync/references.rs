@@ -41,7 +41,8 @@ pub(super) fn find(
     disk: &Disk,
 ) -> Result<Vec<Reference>> {
     let mut references = Vec::new();
-    let directories = BTreeSet::from(["src", "tests", "benches", "examples", "config", "docs"]);
+    let directories =
+        BTreeSet::from(["src", "tests", "benches", "examples", "config", "chart", "docs"]);
     let mut paths: BTreeSet<String> = disk.files(&directories)?.into_iter().collect();
     paths.extend(plan.steps.iter().map(|step| step.path.clone()));
     let is_searched = |path: &String| {

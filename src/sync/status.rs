@@ -34,6 +34,8 @@ pub struct FileStatus {
 pub enum FileState {
     /// It has the markers of a conflict.
     Conflicting,
+    /// It is a copy of another file, and differs from it.
+    Stale,
     /// opctl wrote it, and it is gone.
     Missing,
     /// It differs from what opctl wrote.
@@ -49,6 +51,7 @@ impl FileState {
     pub fn name(self) -> &'static str {
         match self {
             Self::Conflicting => "conflicting",
+            Self::Stale => "stale",
             Self::Missing => "missing",
             Self::Edited => "edited",
             Self::Extra => "extra",
@@ -59,13 +62,13 @@ impl FileState {
 
 impl FileStatus {
     /// Whether the file keeps the project from being what `PROJECT` says. Edits do not: they are the
-    /// user's right. But without a list of modules or manifests, others are in vain. The runtime is no list:
-    /// a project may take it from the registry.
+    /// user's right. But without a list of modules or manifests, others are in vain, and a stale copy is not what is
+    /// deployed. The runtime is no list: a project may take it from the registry.
     pub fn is_drift(&self) -> bool {
         let is_generated = self.ownership == Some(Ownership::Generated);
         let is_list = is_generated && !self.path.starts_with(RUNTIME);
         self.outdated
-            || self.state == FileState::Conflicting
+            || matches!(self.state, FileState::Conflicting | FileState::Stale)
             || self.state == FileState::Missing && is_list
     }
 }
@@ -83,7 +86,10 @@ pub(super) fn files(rendered: &Tree, lock: &Lockfile, disk: &Disk) -> Result<Vec
         let ours = disk.read(path)?.contents;
         files.push(FileStatus {
             path: (*path).to_owned(),
-            state: state(path, ours.as_deref(), rendered, lock),
+            state: match is_stale(ours.as_deref(), rendered, disk)? {
+                true => FileState::Stale,
+                false => state(path, ours.as_deref(), rendered, lock),
+            },
             ownership: rendered.map(|file| file.ownership),
             outdated: rendered.is_some_and(|file| !lock.is_base(path, &file.text)),
         });
@@ -101,6 +107,15 @@ pub(super) fn files(rendered: &Tree, lock: &Lockfile, disk: &Disk) -> Result<Vec
     }));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// Whether a file is a copy of one that says something else.
+fn is_stale(ours: Option<&[u8]>, rendered: Option<&RenderedFile>, disk: &Disk) -> Result<bool> {
+    let (Some(ours), Some(original)) = (ours, rendered.and_then(|file| file.copy_of.as_deref()))
+    else {
+        return Ok(false);
+    };
+    Ok(disk.read(original)?.contents.is_some_and(|original| original != ours))
 }
 
 fn state(

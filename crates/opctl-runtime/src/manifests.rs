@@ -1,5 +1,6 @@
 //! Writes the manifests that follow from the operator's code: its CRDs and its role.
 
+mod chart;
 mod role;
 mod schema;
 
@@ -58,6 +59,7 @@ pub struct Manifests {
     rules: Vec<PolicyRule>,
     namespaced: bool,
     max_description_length: Option<usize>,
+    chart: bool,
 }
 
 /// The flags of the binary.
@@ -77,12 +79,20 @@ impl Manifests {
             rules,
             namespaced: false,
             max_description_length: None,
+            chart: false,
         }
     }
 
     /// Writes a Role instead of a ClusterRole: for an operator of one namespace.
     pub fn namespaced(mut self) -> Self {
         self.namespaced = true;
+        self
+    }
+
+    /// Also copies to chart/files what a Helm chart has from config/: the CRDs, the roles, the alerts and the
+    /// dashboard.
+    pub fn with_chart(mut self) -> Self {
+        self.chart = true;
         self
     }
 
@@ -148,6 +158,10 @@ impl Manifests {
     /// The manifests whose files are missing or differ, by their paths.
     fn stale(&self, root: &Path) -> Result<BTreeMap<String, String>> {
         let mut manifests = self.render()?;
+        if self.chart {
+            let copies = chart::copies(&manifests, root)?;
+            manifests.extend(copies);
+        }
         manifests.retain(|path, text| {
             let committed = fs::read_to_string(root.join(path));
             !committed.is_ok_and(|committed| committed == *text)

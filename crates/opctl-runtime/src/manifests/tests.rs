@@ -93,6 +93,39 @@ fn only_manifests_that_are_out_of_date_are_written() {
 }
 
 #[test]
+fn the_chart_has_copies() {
+    let root = std::env::temp_dir().join(format!("opctl-runtime-chart-{}", std::process::id()));
+    let write = |path: &str, text: &str| super::write(&root.join(path), text).unwrap();
+    write("config/rbac/cache_memcached_viewer_role.yaml", "viewer");
+    write("config/rbac/role_binding.yaml", "binding");
+    write("config/prometheus/rules.yaml", "alerts");
+    write("config/grafana/dashboard.json", "{}");
+    assert_eq!(manifests().write(&root).unwrap().len(), 2);
+
+    let with_chart = manifests().with_chart();
+    assert_eq!(
+        with_chart.write(&root).unwrap(),
+        [
+            "chart/files/crd/bases/example.com_tests.yaml",
+            "chart/files/grafana/dashboard.json",
+            "chart/files/prometheus/rules.yaml",
+            "chart/files/rbac/cache_memcached_viewer_role.yaml",
+            "chart/files/rbac/role.yaml",
+        ]
+    );
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    assert_eq!(read("chart/files/rbac/role.yaml"), read(ROLE));
+
+    write("config/prometheus/rules.yaml", "more alerts");
+    let error = with_chart.check_in(&root).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "chart/files/prometheus/rules.yaml is out of date: run `make manifests`"
+    );
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
 fn flags_are_those_that_the_makefile_uses() {
     let command = Flags::augment_args(Command::new("manifests"));
     let matches = command
