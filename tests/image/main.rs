@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use registry::{Crane, Refusal};
+use serde_json::{Value, json};
 
 /// A project that is built in no time.
 struct Project(tempfile::TempDir);
@@ -69,9 +70,50 @@ fn an_image_is_pushed_and_found_valid_and_not_sent_twice() {
     assert!(config.contains(r#""Entrypoint":["/manager"],"#) && config.contains("65532:65532"));
 
     let uploads = crane.uploads();
-    assert_eq!(uploads, 2, "the layer and the configuration");
+    assert_eq!(uploads, 4, "the layer, the configuration, and those of the bill of materials");
     assert_eq!(project.pushed(&["--platform", "linux/amd64", "--tag", &name]), pinned);
     assert_eq!(crane.uploads(), uploads);
+}
+
+#[test]
+fn an_image_has_a_bill_of_materials_beside_those_of_others() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let name = crane.name("op:v1");
+    let repository = crane.name("op");
+    let pinned = project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+    let (_, digest) = pinned.split_once('@').unwrap();
+    let list = format!("{repository}:{}", digest.replace(':', "-"));
+    let referrers = || -> Value { serde_json::from_str(&crane.run(&["manifest", &list])).unwrap() };
+    let listed = referrers();
+    let [referrer] = &listed["manifests"].as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!(referrer["artifactType"], "application/spdx+json");
+    let manifest = format!("{repository}@{}", referrer["digest"].as_str().unwrap());
+    let manifest: Value = serde_json::from_str(&crane.run(&["manifest", &manifest])).unwrap();
+    assert_eq!(manifest["subject"]["digest"], digest);
+    let document = manifest["layers"][0]["digest"].as_str().unwrap();
+    let document = crane.run(&["blob", &format!("{repository}@{document}")]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let packages = document["packages"].as_array().unwrap();
+    assert_eq!(document["spdxVersion"], "SPDX-2.3");
+    assert!(packages.iter().any(|package| package["name"] == "kube-runtime"), "{packages:?}");
+
+    // The list has what others have added, and nothing twice.
+    let mut with_others = listed.clone();
+    let mut other = referrer.clone();
+    other["artifactType"] = "application/vnd.example".into();
+    other["digest"] = digest.into();
+    with_others["manifests"] = json!([other]);
+    crane.put(&list, &with_others);
+    for _ in 0..2 {
+        project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+        let types: Vec<Value> = referrers()["manifests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|referrer| referrer["artifactType"].clone())
+            .collect();
+        assert_eq!(types, ["application/vnd.example", "application/spdx+json"]);
+    }
 }
 
 #[test]

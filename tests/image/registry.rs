@@ -39,6 +39,24 @@ impl Crane {
         format!("127.0.0.1:{}/{image}", self.port)
     }
 
+    /// Puts a list of manifests at a tag, as another client would.
+    pub fn put(&self, image: &str, index: &serde_json::Value) {
+        let (repository, tag) = image.rsplit_once(':').unwrap();
+        let (host, repository) = repository.split_once('/').unwrap();
+        let body = index.to_string();
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(
+            stream,
+            "PUT /v2/{repository}/manifests/{tag} HTTP/1.0\r\nContent-Length: {}\r\n\
+             Content-Type: application/vnd.oci.image.index.v1+json\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(" 201 "), "{answer}");
+    }
+
     /// How many blobs were sent to the registry.
     pub fn uploads(&self) -> usize {
         let log = self.log.lock().unwrap();

@@ -14,6 +14,9 @@ pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// See [`INDEX`].
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
+/// See [`INDEX`].
+pub const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
 /// A document or a layer of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tar::Builder;
 use tempfile::TempDir;
 
+use super::attachment::{self, Attachment};
 use super::blob::{self, Blob};
 use super::document::PlatformImage;
 use super::layer::ImageFile;
@@ -41,6 +42,7 @@ pub fn write_directory<'a>(
     path: &Path,
     blobs: impl Iterator<Item = &'a Blob>,
     image: &'a Blob,
+    attachment: &'a Attachment,
     reference: &Reference,
 ) -> Result<()> {
     check_directory(path)?;
@@ -49,7 +51,7 @@ pub fn write_directory<'a>(
     let parent = parent.unwrap_or(Path::new("."));
     fs::create_dir_all(parent).with_context(cannot_write)?;
     let new = tempfile::tempdir_in(parent).with_context(cannot_write)?;
-    fill(new.path(), blobs, image, reference).with_context(cannot_write)?;
+    fill(new.path(), blobs, image, attachment, reference).with_context(cannot_write)?;
     replace(path, new).with_context(cannot_write)
 }
 
@@ -57,6 +59,7 @@ fn fill<'a>(
     directory: &Path,
     blobs: impl Iterator<Item = &'a Blob>,
     image: &'a Blob,
+    attachment: &'a Attachment,
     reference: &Reference,
 ) -> io::Result<()> {
     let mut descriptor = image.descriptor();
@@ -64,14 +67,20 @@ fn fill<'a>(
         "io.containerd.image.name": reference.to_string(),
         "org.opencontainers.image.ref.name": reference.tag(),
     });
-    let index = json!({ "schemaVersion": 2, "mediaType": blob::INDEX, "manifests": [descriptor] });
+    let referrers = attachment::referrers(&[attachment.descriptor()]);
+    let mut listed = referrers.descriptor();
+    listed["annotations"] = json!({ "org.opencontainers.image.ref.name": attachment::tag(image) });
+    let manifests = [descriptor, listed];
+    let index = json!({ "schemaVersion": 2, "mediaType": blob::INDEX, "manifests": manifests });
     fs::write(directory.join(MARK), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     fs::write(directory.join("index.json"), index.to_string())?;
     let contents = directory.join("blobs/sha256");
     fs::create_dir_all(&contents)?;
-    for blob in blobs.chain([image]) {
+    let attached = attachment.contents().chain([&attachment.manifest]);
+    for blob in blobs.chain([image]).chain(attached) {
         fs::write(contents.join(blob.hash()), &blob.bytes)?;
     }
+    fs::write(contents.join(referrers.hash()), &referrers.bytes)?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! (<https://github.com/opencontainers/image-spec>). That of an operator has one file: a static binary, which
 //! needs no base image. The same sources always are the same image, in whatever directory they are.
 
+mod attachment;
 mod blob;
 mod compile;
 mod document;
@@ -12,6 +13,7 @@ mod layout;
 mod platform;
 mod push;
 mod reference;
+mod sbom;
 mod source;
 
 use std::fs;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::project::Project;
+use attachment::Attachment;
 use blob::Blob;
 use document::PlatformImage;
 use layer::{ImageFile, Layer};
@@ -52,6 +55,8 @@ pub struct Image {
     images: Vec<PlatformImage>,
     /// What the name stands for: the manifest or, of several platforms, their index.
     root: Blob,
+    /// What it is made of.
+    attachment: Attachment,
 }
 
 impl Image {
@@ -91,7 +96,9 @@ impl Image {
             [image] => image.manifest.clone(),
             images => document::index(images, source.annotations()),
         };
-        Ok(Self { reference: request.reference.clone(), images, root: manifest })
+        let sbom = sbom::document(root, &source, &manifest)?;
+        let attachment = Attachment::new(sbom, &manifest, &source.created());
+        Ok(Self { reference: request.reference.clone(), images, root: manifest, attachment })
     }
 
     /// The name of the image with its digest.
@@ -111,21 +118,22 @@ impl Image {
     /// # Errors
     /// A [`UserError`](crate::error::UserError) that says what the registry has refused.
     pub fn push(&self) -> Result<usize> {
-        let contents: Vec<&Blob> = self.images.iter().flat_map(PlatformImage::contents).collect();
+        let contents = self.images.iter().flat_map(PlatformImage::contents);
+        let contents: Vec<&Blob> = contents.chain(self.attachment.contents()).collect();
         let manifests: Vec<&Blob> = match self.images.as_slice() {
             [_] => Vec::new(),
             images => images.iter().map(|image| &image.manifest).collect(),
         };
-        push::push(&self.reference.to_string(), &contents, &manifests, &self.root)
+        push::push(&self.reference.to_string(), &contents, &manifests, &self.root, &self.attachment)
     }
 
-    /// Writes the image to a directory in the layout of the specification.
+    /// Writes the image, and what it is made of, to a directory in the layout of the specification.
     ///
     /// # Errors
     /// If there is something else, or if the directory cannot be written.
     pub fn write_directory(&self, path: &Path) -> Result<()> {
         let blobs = self.images.iter().flat_map(PlatformImage::blobs);
-        layout::write_directory(path, blobs, &self.root, &self.reference)
+        layout::write_directory(path, blobs, &self.root, &self.attachment, &self.reference)
     }
 
     /// Writes the image for the first platform to a file for `docker load`.

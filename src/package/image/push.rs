@@ -13,6 +13,7 @@ use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use tokio::runtime::Builder;
 
+use super::attachment::{self, Attachment};
 use super::blob::Blob;
 use crate::error::UserError;
 
@@ -39,6 +40,7 @@ pub fn push(
     contents: &[&Blob],
     manifests: &[&Blob],
     root: &Blob,
+    attachment: &Attachment,
 ) -> Result<usize> {
     let image: Reference = reference.parse().context("the name of the image")?;
     let registry = image.resolve_registry().to_owned();
@@ -51,17 +53,13 @@ pub fn push(
         for blob in contents {
             sent += retry(async || push_blob(&client, &image, blob).await).await?;
         }
-        for manifest in manifests {
+        for manifest in manifests.iter().copied().chain([&attachment.manifest]) {
             // The name of a manifest without a tag is its digest.
-            let (registry, repository) = (image.registry(), image.repository());
-            let by_digest = Reference::with_tag(
-                registry.to_owned(),
-                repository.to_owned(),
-                manifest.digest.clone(),
-            );
+            let by_digest = tagged(&image, &manifest.digest);
             retry(async || push_manifest(&client, &by_digest, manifest).await).await?;
         }
         retry(async || push_manifest(&client, &image, root).await).await?;
+        list_referrer(&client, &image, root, attachment).await?;
         Ok(sent)
     };
     let hint = "run the command again when it is resolved: what was sent is not sent twice";
@@ -214,6 +212,30 @@ async fn push_manifest(
     let media_type = media_type.map_err(|_| OciDistributionError::GenericError(None))?;
     client.push_manifest_raw(image, manifest.bytes.clone(), media_type).await?;
     Ok(())
+}
+
+/// Adds an attachment to the list of the referrers of an image, where the registry has not done it.
+async fn list_referrer(
+    client: &Client,
+    image: &Reference,
+    root: &Blob,
+    attachment: &Attachment,
+) -> Result<(), Failure> {
+    let subject = image.clone_with_digest(root.digest.clone());
+    let listed = retry(async || client.pull_referrers(&subject, None).await).await?.manifests;
+    if listed.iter().any(|referrer| referrer.digest == attachment.manifest.digest) {
+        return Ok(());
+    }
+    let listed = listed.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+    let mut descriptors = listed.map_err(|error| Failure::Registry(error.into()))?;
+    descriptors.push(attachment.descriptor());
+    let (list, tag) = (attachment::referrers(&descriptors), attachment::tag(root));
+    retry(async || push_manifest(client, &tagged(image, &tag), &list).await).await
+}
+
+/// The same repository with another tag.
+fn tagged(image: &Reference, tag: &str) -> Reference {
+    Reference::with_tag(image.registry().to_owned(), image.repository().to_owned(), tag.to_owned())
 }
 
 /// Repeats what fails for a reason that may pass.

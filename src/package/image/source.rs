@@ -22,7 +22,8 @@ pub struct Source {
     pub time: u64,
     revision: Option<String>,
     version: Option<String>,
-    title: String,
+    /// The name of the project, and of its package.
+    pub title: String,
     license: License,
 }
 

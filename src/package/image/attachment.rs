@@ -1,0 +1,57 @@
+//! Documents about an image, which registries keep as its referrers
+//! (<https://github.com/opencontainers/distribution-spec/blob/v1.1.1/spec.md#listing-referrers>).
+
+use serde_json::{Value, json};
+
+use super::blob::{self, Blob};
+
+/// A document about an image, in a manifest of its own that names the image.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The document.
+    document: Blob,
+    /// What a manifest has in place of the configuration of an image.
+    config: Blob,
+    /// What names the document and its subject.
+    pub manifest: Blob,
+}
+
+impl Attachment {
+    /// A document about `subject`, whose time is `created`.
+    pub fn new(document: Blob, subject: &Blob, created: &str) -> Self {
+        let config = Blob::new(blob::EMPTY, b"{}".to_vec());
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": blob::MANIFEST,
+            "artifactType": document.media_type,
+            "config": config.descriptor(),
+            "layers": [document.descriptor()],
+            "subject": subject.descriptor(),
+            "annotations": { "org.opencontainers.image.created": created },
+        });
+        Self { document, config, manifest: Blob::json(blob::MANIFEST, &manifest) }
+    }
+
+    /// What the manifest names.
+    pub fn contents(&self) -> impl Iterator<Item = &Blob> {
+        [&self.document, &self.config].into_iter()
+    }
+
+    /// How a list of referrers has it.
+    pub fn descriptor(&self) -> Value {
+        let mut descriptor = self.manifest.descriptor();
+        descriptor["artifactType"] = self.document.media_type.into();
+        descriptor
+    }
+}
+
+/// The list of the referrers of an image.
+pub fn referrers(descriptors: &[Value]) -> Blob {
+    let index = json!({ "schemaVersion": 2, "mediaType": blob::INDEX, "manifests": descriptors });
+    Blob::json(blob::INDEX, &index)
+}
+
+/// The tag of the list of the referrers of an image, for registries that do not make it themselves.
+pub fn tag(image: &Blob) -> String {
+    image.digest.replace(':', "-")
+}
