@@ -317,6 +317,18 @@ fn make_deploys_an_image_and_dirties_no_tracked_file() {
     cluster.deployed(&project, 1);
 
     cluster.kubectl(&project, &["create", "-k", "config/samples"]);
+    // What waits for an operator that does not run is an error, not a hang.
+    let finalized = |finalizers: Value| {
+        let patch = json!({"metadata": {"finalizers": finalizers}}).to_string();
+        let patch = ["patch", "memcached/memcached-sample", "--type=merge", "-p", &patch];
+        cluster.kubectl(&project, &patch);
+    };
+    finalized(json!(["example.com/waits"]));
+    let waits =
+        cluster.run(&project, &["make", "undeploy", "DELETE_TIMEOUT=2s"]).assert().failure();
+    let error = String::from_utf8_lossy(&waits.get_output().stderr).into_owned();
+    assert!(error.contains("timed out"), "{error}");
+    finalized(Value::Null);
     ok(&mut cluster.run(&project, &["make", "undeploy"]));
     ok(&mut cluster.run(&project, &["make", "undeploy"]));
     let rest = cluster.kubectl(&project, &["get", "ns,crd,clusterroles", "-o", "name"]);

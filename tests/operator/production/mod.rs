@@ -10,4 +10,5 @@ mod outages;
 mod refusals;
 mod site;
 mod token;
+mod uninstall;
 mod writes;
