@@ -42,7 +42,7 @@ pub struct Rollout {
     pub step: Step,
 }
 
-/// What a Deployment does until it is complete.
+/// What a Deployment, or another workload, does until it is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -54,6 +54,18 @@ pub enum Step {
     Scaling,
     /// It has all of its pods, but waits for them.
     Waiting,
+}
+
+impl Step {
+    /// The reason and the message of the condition Progressing.
+    pub fn progress(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Creating => ("Creating", "the first pods are being created"),
+            Self::Updating => ("Updating", "pods are being replaced"),
+            Self::Scaling => ("Scaling", "pods are being created or deleted"),
+            Self::Waiting => ("PodsNotReady", "pods are not ready"),
+        }
+    }
 }
 
 impl Rollout {
@@ -113,12 +125,8 @@ impl Rollout {
         if self.complete {
             return health.awaiting("the Deployment controller has yet to see a change");
         }
-        let health = match self.step {
-            Step::Creating => health.progressing("Creating", "the first pods are being created"),
-            Step::Updating => health.progressing("Updating", "pods are being replaced"),
-            Step::Scaling => health.progressing("Scaling", "pods are being created or deleted"),
-            Step::Waiting => health.progressing("PodsNotReady", "pods are not ready"),
-        };
+        let (reason, message) = self.step.progress();
+        let health = health.progressing(reason, message);
         let replicas = self.failure.clone();
         let failure = replicas
             .map(|message| ("ReplicaFailure".to_owned(), message))
