@@ -162,6 +162,22 @@ fn a_primary_without_data_says_that_its_password_is_too_new() {
 }
 
 #[test]
+fn a_new_replica_has_a_password_that_is_changed_while_it_waits() {
+    let mut cluster = with_a_row(1);
+    cluster.connect();
+    cluster.cut(1, true);
+    cluster.size = 2;
+    cluster.start(1);
+    let copying = "copying the primary's data";
+    eventually(copying, || cluster.log(1).contains(copying).then_some(()));
+    cluster.set_password("6e6577");
+    cluster.until(0, "select 1", "1");
+    cluster.cut(1, false);
+    cluster.until_ready(1);
+    cluster.until(1, ALL, "1");
+}
+
+#[test]
 fn an_empty_database_never_takes_the_place_of_data() {
     let mut cluster = with_a_row(2);
     cluster.kill(1);
