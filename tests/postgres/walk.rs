@@ -336,6 +336,13 @@ impl Walk {
         } else if log.contains("the data are lost, and") && self.nobody_has_data() {
             // There are no data of which a person could make use.
             self.new_cluster();
+        } else if let Some(missing) = after("the data are lost, and instances ")
+            && !self.cluster.has_data(missing.parse().unwrap())
+        {
+            // A replica without data waits for the primary, which waits for it: a person takes the other.
+            let has_data = |instance: &usize| self.cluster.has_data(*instance);
+            self.cluster.restore_from = (1..INSTANCES).find(has_data).unwrap().to_string();
+            self.figures.decisions += 1;
         }
     }
 
