@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::error::UserError;
-use crate::package::olm::validate::{self, Level, OPTIONAL, Problems, Selector, Values};
+use crate::package::olm::Selector;
+use crate::package::olm::validate::{self, Level, OPTIONAL, Problems, Values};
 use crate::ui::Ui;
 
 /// Check bundles for the Operator Lifecycle Manager

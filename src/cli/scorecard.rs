@@ -7,9 +7,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::error::UserError;
-use crate::package::olm::BundleDirectory;
 use crate::package::olm::scorecard::{self, State, Test, TestList};
-use crate::package::olm::validate::Selector;
+use crate::package::olm::{BundleDirectory, Selector};
 use crate::text::visible;
 use crate::ui::Ui;
 

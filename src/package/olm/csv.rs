@@ -190,6 +190,11 @@ impl Csv {
         Ok(Object::new(serde_json::to_value(self)?))
     }
 
+    /// Sets an annotation.
+    pub fn annotate(&mut self, name: &str, value: impl Into<String>) {
+        self.metadata.annotations.insert(name.to_owned(), value.into());
+    }
+
     /// Names a version of the package.
     pub fn set_version(&mut self, package: &str, version: &str) {
         self.metadata.name = format!("{package}.v{version}");

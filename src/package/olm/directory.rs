@@ -60,6 +60,14 @@ impl BundleDirectory {
         Ok(bundle)
     }
 
+    /// A bundle of these objects, without annotations.
+    #[cfg(test)]
+    pub fn of(objects: impl IntoIterator<Item = Object>) -> Self {
+        let mut bundle = Self::default();
+        objects.into_iter().for_each(|object| bundle.add(object));
+        bundle
+    }
+
     /// The name of the ClusterServiceVersion.
     pub fn name(&self) -> &str {
         self.csv.as_ref().map(Object::name).unwrap_or_default()

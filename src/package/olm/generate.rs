@@ -1,16 +1,17 @@
 //! Makes a bundle of the manifests of an operator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::csv::{self, Csv};
+use super::csv::Csv;
 use super::images;
 use super::metadata::Annotations;
 use super::object::Object;
-use super::permissions::{self, is_rbac};
-use super::webhooks::{self, Servers};
+use super::permissions;
+use super::sorted::Sorted;
+use super::webhooks::Servers;
 use super::{MARK, owned};
 use crate::error::UserError;
 use crate::package::image;
@@ -19,9 +20,6 @@ use crate::sync::Output;
 
 /// The directory of the ClusterServiceVersion that the user writes.
 pub const CSV_DIRECTORY: &str = "config/manifests/bases";
-
-/// The service account of pods that name none.
-const DEFAULT_ACCOUNT: &str = "default";
 
 /// The kinds that a bundle may have besides a ClusterServiceVersion
 /// (<https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/>).
@@ -87,18 +85,6 @@ pub struct Bundle {
     pub warnings: Vec<String>,
 }
 
-/// The objects of an operator, by what becomes of them.
-#[derive(Debug, Default)]
-struct Sorted {
-    csvs: Vec<Object>,
-    deployments: Vec<Object>,
-    rbac: Vec<Object>,
-    webhooks: Vec<Object>,
-    tests: Vec<Object>,
-    namespaces: Vec<Object>,
-    others: Vec<Object>,
-}
-
 /// Makes a bundle of these objects, among which is the user's ClusterServiceVersion.
 ///
 /// # Errors
@@ -112,63 +98,46 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
             images::pin(deployment, &image::pinned)?;
         }
     }
-    let version = version(request, &csv)?;
-    csv.set_version(&request.package, &version);
-    csv.metadata
-        .annotations
-        .insert("operators.operatorframework.io/builder".to_owned(), format!("opctl-v{VERSION}"));
-    csv.metadata
-        .annotations
-        .insert("operators.operatorframework.io/project_layout".to_owned(), LAYOUT.to_owned());
-
-    let is_crd = |object: &Object| object.kind() == "CustomResourceDefinition";
-    let (crds, others): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut sorted.others).into_iter().partition(is_crd);
-    let crds: Vec<&Object> = crds.iter().collect();
-    let (examples, others) = owned::examples(others, &crds);
-    csv.metadata.annotations.insert("alm-examples".to_owned(), format!("{:#}", json!(examples)));
+    csv.set_version(&request.package, &version(request, &csv)?);
     let namespace = sorted.namespace();
     sorted.suggest_namespace(&namespace, &mut csv, &mut bundle.warnings);
-    let accounts = sorted.accounts(&request.extra_accounts);
+    let accounts = sorted.accounts(&request.extra_accounts)?;
     let permissions = permissions::fold(sorted.rbac, &accounts, &namespace);
     bundle.warnings.extend(permissions.warnings);
-    csv.spec.install.strategy = "deployment".to_owned();
-    csv.spec.install.spec.permissions = permissions.namespaced;
-    csv.spec.install.spec.cluster_permissions = permissions.cluster;
 
-    let strategy = &csv.spec.install.spec;
-    let rules =
-        strategy.permissions.iter().chain(&strategy.cluster_permissions).collect::<Vec<_>>();
+    let is_crd = |object: &Object| object.kind() == "CustomResourceDefinition";
+    let (crds, others): (Vec<_>, Vec<_>) = sorted.others.into_iter().partition(is_crd);
+    let crds: Vec<&Object> = crds.iter().collect();
+    let (examples, others) = owned::examples(others, &crds);
+    let rules: Vec<&Value> = permissions.namespaced.iter().chain(&permissions.cluster).collect();
     let written = std::mem::take(&mut csv.spec.customresourcedefinitions.owned);
-    csv.spec.customresourcedefinitions.owned = owned::entries(&written, &crds, &rules);
-    for gone in owned::unknown(&written, &csv.spec.customresourcedefinitions.owned) {
+    let entries = owned::entries(&written, &crds, &rules);
+    for gone in owned::unknown(&written, &entries) {
         let warning = format!("{} {} is left out: no CRD serves it", gone.name, gone.version);
         bundle.warnings.push(warning);
     }
-
     let services = others.iter().filter(|object| object.is("", "Service")).collect();
     let servers = Servers { deployments: &sorted.deployments, services };
     let webhooks = servers.webhooks(&sorted.webhooks, &crds)?;
     bundle.warnings.extend(webhooks.warnings);
+
+    csv.annotate("alm-examples", format!("{:#}", json!(examples)));
+    csv.annotate("operators.operatorframework.io/builder", format!("opctl-v{VERSION}"));
+    csv.annotate("operators.operatorframework.io/project_layout", LAYOUT);
+    csv.spec.customresourcedefinitions.owned = entries;
     csv.spec.webhookdefinitions = webhooks.definitions;
     csv.spec.related_images =
         images::related(&csv.spec.related_images, &sorted.deployments, &examples)?;
+    csv.spec.install.strategy = "deployment".to_owned();
     csv.spec.install.spec.deployments = sorted.deployments.iter().map(deployment).collect();
+    csv.spec.install.spec.permissions = permissions.namespaced;
+    csv.spec.install.spec.cluster_permissions = permissions.cluster;
 
-    let (supported, refused): (Vec<_>, Vec<_>) =
-        others.into_iter().partition(|object| SUPPORTED.contains(&object.kind()));
-    bundle.warnings.extend(refused.iter().map(left_out));
     csv.metadata.name.clone_into(&mut bundle.name);
     let file = format!("{}.clusterserviceversion.yaml", request.package);
     bundle.manifests.insert(file, to_yaml(&csv.to_object()?)?);
-    let objects = crds.into_iter().cloned().chain(permissions.objects).chain(supported);
-    for object in objects.map(Object::without_cluster) {
-        let text = to_yaml(&object)?;
-        if bundle.manifests.insert(file_name(&object), text.clone()).is_some_and(|old| old != text)
-        {
-            let title = object.title();
-            return Err(UserError::failure(format!("there are two manifests of {title}")).into());
-        }
+    for object in crds.into_iter().cloned().chain(permissions.objects).chain(others) {
+        bundle.add(object, &namespace)?;
     }
     bundle.tests = sorted.tests.first().map(to_yaml).transpose()?;
     let mut annotations = request.annotations.clone();
@@ -180,6 +149,29 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
 }
 
 impl Bundle {
+    /// Adds the file of an object, unless a bundle cannot have it.
+    fn add(&mut self, object: Object, namespace: &str) -> Result<()> {
+        if !SUPPORTED.contains(&object.kind()) {
+            self.warnings.push(left_out(&object));
+            return Ok(());
+        }
+        let title = object.title();
+        let other = object.namespace();
+        if !other.is_empty() && other != namespace {
+            self.warnings.push(format!(
+                "{title} is of the namespace {other}: OLM creates it in that of the operator"
+            ));
+        }
+        let object = object.without_cluster();
+        let text = to_yaml(&object)?;
+        match self.manifests.insert(file_name(&object), text.clone()) {
+            Some(old) if old != text => {
+                Err(UserError::failure(format!("there are two manifests of {title}")).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The files of the bundle in a directory of the project. Its Dockerfile is beside the directory.
     pub fn output(
         self,
@@ -209,87 +201,8 @@ impl Bundle {
     }
 }
 
-impl Sorted {
-    fn new(objects: Vec<Object>) -> Self {
-        let mut sorted = Self::default();
-        for object in objects {
-            let list = if object.is(csv::GROUP, csv::KIND) {
-                &mut sorted.csvs
-            } else if object.is("apps", "Deployment") {
-                &mut sorted.deployments
-            } else if is_rbac(&object) {
-                &mut sorted.rbac
-            } else if object.group() == webhooks::GROUP
-                && object.kind().ends_with("WebhookConfiguration")
-            {
-                &mut sorted.webhooks
-            } else if object.is("scorecard.operatorframework.io", "Configuration") {
-                &mut sorted.tests
-            } else if object.is("", "Namespace") {
-                &mut sorted.namespaces
-            } else {
-                &mut sorted.others
-            };
-            list.push(object);
-        }
-        sorted
-    }
-
-    /// The ClusterServiceVersion that the user has written.
-    fn csv(&mut self, package: &str) -> Result<Csv, UserError> {
-        if self.deployments.is_empty() {
-            return Err(UserError::failure("there is no Deployment among the manifests")
-                .with_hint(
-                    "`kubectl kustomize config/manifests` shows the manifests of a project",
-                ));
-        }
-        match (self.csvs.pop(), self.csvs.pop()) {
-            (Some(csv), None) => Csv::parse(csv),
-            (Some(one), Some(other)) => Err(UserError::failure(format!(
-                "there are several ClusterServiceVersions: {} and {}",
-                other.name(),
-                one.name()
-            ))),
-            (None, _) => Err(UserError::failure(format!(
-                "there is no ClusterServiceVersion among the manifests, nor {CSV_DIRECTORY}/{package}.clusterserviceversion.yaml"
-            ))
-            .with_hint("write one with `opctl generate kustomize manifests`")),
-        }
-    }
-
-    /// The namespace of the operator; empty if the manifests have none.
-    fn namespace(&self) -> String {
-        self.deployments.first().map(Object::namespace).unwrap_or_default().to_owned()
-    }
-
-    /// The service accounts of the operator.
-    fn accounts(&self, extra: &[String]) -> BTreeSet<String> {
-        let pods = self.deployments.iter();
-        let account = |pod: &Object| match pod.text("/spec/template/spec/serviceAccountName") {
-            "" => DEFAULT_ACCOUNT.to_owned(),
-            name => name.to_owned(),
-        };
-        pods.map(account).chain(extra.iter().cloned()).collect()
-    }
-
-    /// Who installs an operator chooses its namespace. Its labels are a proposal.
-    fn suggest_namespace(&self, own: &str, csv: &mut Csv, warnings: &mut Vec<String>) {
-        for namespace in &self.namespaces {
-            if namespace.name() == own {
-                let template = namespace.clone().without_cluster();
-                csv.metadata.annotations.insert(
-                    "operatorframework.io/suggested-namespace-template".to_owned(),
-                    template.value().to_string(),
-                );
-            } else {
-                warnings.push(left_out(namespace));
-            }
-        }
-    }
-}
-
 /// Why an object is not in a bundle.
-fn left_out(object: &Object) -> String {
+pub(super) fn left_out(object: &Object) -> String {
     let title = object.title();
     match object.group() {
         "cert-manager.io" => {
@@ -359,17 +272,4 @@ fn to_yaml(object: &Object) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_stay_texts_for_readers_of_yaml_1_1() {
-        let texts =
-            ["y", "No", "on", "OFF", "True", "null", "~", "1_000", "0x1f", "010", "0o7", "1e3"];
-        let dates = ["1:30", "2001-01-01", ".5", "+1", ".inf", "NaN", "=", "<<", ""];
-        for text in texts.into_iter().chain(dates) {
-            let yaml = to_yaml(&Object::new(json!({ "key": text }))).unwrap();
-            assert_eq!(yaml, format!("{MARK}key: \"{text}\"\n"));
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,8 @@ mod object;
 mod owned;
 mod permissions;
 pub mod scorecard;
+mod selector;
+mod sorted;
 mod source;
 pub mod validate;
 mod webhooks;
@@ -21,6 +23,7 @@ pub use directory::BundleDirectory;
 pub use generate::{Bundle, BundleRequest, CSV_DIRECTORY, generate};
 pub use metadata::Annotations;
 pub use object::Object;
+pub use selector::Selector;
 pub use source::{Source, read};
 
 /// The first line of each generated file.

@@ -38,13 +38,19 @@ impl Object {
                 value => objects.push(Self(value)),
             }
         }
-        for object in &objects {
-            if object.kind().is_empty() || object.text("/apiVersion").is_empty() {
-                let reason = "a document is no object: it has no `kind` or no `apiVersion`";
-                return Err(invalid(reason.to_owned()));
-            }
-        }
+        objects.iter().try_for_each(Self::check).map_err(invalid)?;
         Ok(objects)
+    }
+
+    /// Checks that it is an object of Kubernetes.
+    ///
+    /// # Errors
+    /// If it has no kind or no API version.
+    pub fn check(&self) -> Result<(), String> {
+        if self.kind().is_empty() || self.text("/apiVersion").is_empty() {
+            return Err("a document is no object: it has no `kind` or no `apiVersion`".to_owned());
+        }
+        Ok(())
     }
 
     /// An object with these fields.

@@ -54,7 +54,10 @@ pub fn fold(objects: Vec<Object>, accounts: &BTreeSet<String>, namespace: &str) 
                 }
             }
             Err(reason) if !own.is_empty() => {
-                permissions.warnings.push(format!("{} {reason}", binding.title()));
+                let title = binding.title();
+                permissions.warnings.push(format!(
+                    "{title} {reason}: OLM creates it as it is, with the namespace of its subjects"
+                ));
                 kept.push(binding.clone());
             }
             _ => kept.push(binding.clone()),
@@ -114,18 +117,14 @@ impl Operator<'_> {
         objects: &'a [Object],
     ) -> Result<(usize, &'a Object), &'static str> {
         if binding.kind() == "RoleBinding" && !self.is_own_namespace(binding.namespace()) {
-            return Err(
-                "is in another namespace than the operator: OLM creates it in that of the operator, unless you apply it yourself",
-            );
+            return Err("is of another namespace than the operator");
         }
         let role = objects.iter().enumerate().find(|(_, role)| refers_to(binding, role));
         match role {
-            None => Err(
-                "binds a role that is not among the manifests: OLM creates it as it is, with the namespace of its subjects",
-            ),
-            Some((_, role)) if role.value().get("aggregationRule").is_some() => Err(
-                "binds a role that aggregates others: OLM creates it as it is, with the namespace of its subjects",
-            ),
+            None => Err("binds a role that is not among the manifests"),
+            Some((_, role)) if role.value().get("aggregationRule").is_some() => {
+                Err("binds a role that aggregates others")
+            }
             Some(role) => Ok(role),
         }
     }
@@ -171,5 +170,81 @@ impl Rules {
                 known.push(rule.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERB: &str = "verb";
+
+    fn rbac(kind: &str, namespace: &str, fields: Value) -> Object {
+        let mut value = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": { "name": "x", "namespace": namespace },
+        });
+        value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        Object::new(value)
+    }
+
+    fn role(kind: &str, namespace: &str) -> Object {
+        rbac(kind, namespace, json!({ "rules": [VERB] }))
+    }
+
+    fn binding(kind: &str, namespace: &str, role: &str, accounts: &[(&str, &str)]) -> Object {
+        let subject = |(namespace, name): &(&str, &str)| json!({ "kind": "ServiceAccount", "name": name, "namespace": namespace });
+        let subjects: Vec<Value> = accounts.iter().map(subject).collect();
+        let role = json!({ "kind": role, "name": "x" });
+        rbac(kind, namespace, json!({ "roleRef": role, "subjects": subjects }))
+    }
+
+    fn fold_for(accounts: &[&str], objects: Vec<Object>) -> Permissions {
+        fold(objects, &accounts.iter().map(|name| (*name).to_owned()).collect(), "own")
+    }
+
+    fn entry(name: &str, rules: &[&str]) -> Value {
+        json!({ "serviceAccountName": name, "rules": rules })
+    }
+
+    #[test]
+    fn cluster_role_of_a_role_binding_is_for_the_namespace() {
+        let binding = binding("RoleBinding", "own", "ClusterRole", &[("own", "a")]);
+        let permissions = fold_for(&["a", "b"], vec![role("ClusterRole", ""), binding]);
+        // OLM creates the other account, too.
+        assert_eq!(permissions.namespaced, [entry("a", &[VERB]), entry("b", &[])]);
+        assert!(permissions.cluster.is_empty() && permissions.objects.is_empty());
+        assert!(permissions.warnings.is_empty());
+    }
+
+    #[test]
+    fn role_that_others_are_bound_to_stays() {
+        let shared = binding("RoleBinding", "own", "Role", &[("own", "a"), ("other", "a")]);
+        let rest = binding("RoleBinding", "own", "Role", &[("other", "a")]);
+        let permissions = fold_for(&["a"], vec![role("Role", "own"), shared]);
+        assert_eq!(permissions.namespaced, [entry("a", &[VERB])]);
+        assert_eq!(permissions.objects, [role("Role", "own"), rest]);
+    }
+
+    #[test]
+    fn roles_of_other_namespaces_are_not_folded() {
+        let objects =
+            vec![role("Role", "other"), binding("RoleBinding", "other", "Role", &[("own", "a")])];
+        let permissions = fold_for(&["a"], objects.clone());
+        assert_eq!(permissions.namespaced, [entry("a", &[])]);
+        assert_eq!(permissions.objects, objects);
+        assert_eq!(permissions.warnings.len(), 1);
+    }
+
+    #[test]
+    fn aggregated_roles_are_not_folded() {
+        let fields = json!({ "rules": [], "aggregationRule": {} });
+        let objects = vec![
+            rbac("ClusterRole", "", fields),
+            binding("ClusterRoleBinding", "", "ClusterRole", &[("own", "a")]),
+        ];
+        let permissions = fold_for(&["a"], objects.clone());
+        assert_eq!(permissions.objects, objects);
+        assert_eq!(permissions.warnings.len(), 1);
     }
 }

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::directory::BundleDirectory;
 use super::object::Object;
-use super::validate::{self, Level, Selector};
+use super::selector::Selector;
+use super::validate::{self, Level};
 use crate::error::UserError;
 use crate::text::one_line;
 
