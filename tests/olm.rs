@@ -188,6 +188,111 @@ fn bundle_is_what_the_installer_installs() {
     }
 }
 
+/// A control plane that ends with the test.
+struct Cluster(TempDir);
+
+impl Cluster {
+    fn start() -> Self {
+        let cluster = Self(tempfile::tempdir().unwrap());
+        ok(cluster.opctl().arg("start"));
+        cluster
+    }
+
+    fn opctl(&self) -> Command {
+        let mut command = Command::new(cargo_bin!("opctl"));
+        command.arg("cluster").env("OPCTL_STATE_DIR", self.0.path().join("state"));
+        command
+    }
+
+    fn kubectl(&self, args: &[&str]) -> String {
+        let mut run = self.opctl();
+        let output = ok(run.args(["run", "--no-start", "--", "kubectl"]).args(args));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn apply(&self, objects: &[Value]) {
+        let file = self.0.path().join("objects.json");
+        let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        fs::write(&file, list.to_string()).unwrap();
+        self.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
+    }
+
+    /// What the operator in a namespace may do in another one, as the API server says.
+    fn rights(&self, own: &str, other: &str) -> BTreeSet<String> {
+        let user = format!("--as=system:serviceaccount:{own}:my-operator-controller-manager");
+        let list = self.kubectl(&["auth", "can-i", "--list", "-n", other, &user]);
+        list.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.opctl().arg("delete").output();
+    }
+}
+
+/// The objects that OLM creates in a namespace for a bundle.
+fn installed(objects: &[Value], namespace: &str) -> Vec<Value> {
+    let csv = objects.iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
+    let strategy = &csv["spec"]["install"]["spec"];
+    let mut made = vec![serde_json::json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
+    })];
+    let others = objects.iter().filter(|object| object["kind"] != "ClusterServiceVersion");
+    made.extend(others.cloned());
+    for (list, kind) in [("permissions", "Role"), ("clusterPermissions", "ClusterRole")] {
+        for entry in items(&strategy[list]) {
+            let account = &entry["serviceAccountName"];
+            let api = "rbac.authorization.k8s.io";
+            let metadata = serde_json::json!({ "name": format!("olm-{list}").to_lowercase() });
+            made.push(serde_json::json!({
+                "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": account },
+            }));
+            made.push(serde_json::json!({
+                "apiVersion": format!("{api}/v1"), "kind": kind, "metadata": metadata,
+                "rules": entry["rules"],
+            }));
+            made.push(serde_json::json!({
+                "apiVersion": format!("{api}/v1"), "kind": format!("{kind}Binding"),
+                "metadata": metadata,
+                "roleRef": { "apiGroup": api, "kind": kind, "name": metadata["name"] },
+                "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+            }));
+        }
+    }
+    for deployment in items(&strategy["deployments"]) {
+        made.push(serde_json::json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": deployment["name"], "labels": deployment["label"] },
+            "spec": deployment["spec"],
+        }));
+    }
+    for object in &mut made {
+        let kind = text(&object["kind"]).to_owned();
+        let is_global = ["Namespace", "CustomResourceDefinition"].contains(&kind.as_str());
+        if !is_global && !kind.starts_with("Cluster") {
+            object["metadata"]["namespace"] = namespace.into();
+        }
+    }
+    made
+}
+
+#[test]
+fn applied_bundle_has_the_rights_of_the_installer() {
+    let bundle = Bundle::new(&[], &RECIPES);
+    bundle.generate();
+    let cluster = Cluster::start();
+    cluster.apply(&bundle.installer());
+    cluster.apply(&installed(&bundle.objects(), "olm"));
+    let installer = "my-operator-system";
+    assert_eq!(cluster.rights("olm", "olm"), cluster.rights(installer, installer));
+    let rights = cluster.rights("olm", "default");
+    assert!(rights.iter().any(|line| line.starts_with("statefulsets.apps ")), "{rights:?}");
+    assert_eq!(rights, cluster.rights(installer, "default"));
+    let deployment = "deployment/my-operator-controller-manager";
+    cluster.kubectl(&["-n", "olm", "rollout", "status", deployment, "--timeout=60s"]);
+}
+
 #[test]
 fn commands_of_the_page_work() {
     let bundle = Bundle::new(&[], &RECIPES[..1]);

@@ -133,10 +133,15 @@ pub fn generate(objects: Vec<Object>, request: &BundleRequest) -> Result<Bundle>
     csv.spec.install.spec.permissions = permissions.namespaced;
     csv.spec.install.spec.cluster_permissions = permissions.cluster;
 
+    let objects: Vec<Object> =
+        crds.into_iter().cloned().chain(permissions.objects).chain(others).collect();
+    for deployment in &sorted.deployments {
+        bundle.warnings.extend(missing_volumes(deployment, &objects));
+    }
     csv.metadata.name.clone_into(&mut bundle.name);
     let file = format!("{}.clusterserviceversion.yaml", request.package);
     bundle.manifests.insert(file, to_yaml(&csv.to_object()?)?);
-    for object in crds.into_iter().cloned().chain(permissions.objects).chain(others) {
+    for object in objects {
         bundle.add(object, &namespace)?;
     }
     bundle.tests = sorted.tests.first().map(to_yaml).transpose()?;
@@ -206,10 +211,33 @@ pub(super) fn left_out(object: &Object) -> String {
     let title = object.title();
     match object.group() {
         "cert-manager.io" => {
-            format!("{title} is left out: OLM issues the certificates of webhooks itself")
+            format!("{title} is left out: OLM issues certificates itself, for webhooks alone")
         }
         _ => format!("{title} is left out: a bundle cannot have it"),
     }
+}
+
+/// The volumes of a deployment without which its pods do not start, and which the bundle does not have.
+fn missing_volumes(deployment: &Object, objects: &[Object]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for volume in deployment.items("/spec/template/spec/volumes") {
+        for (source, name, kind) in
+            [("secret", "secretName", "Secret"), ("configMap", "name", "ConfigMap")]
+        {
+            let source = &volume[source];
+            let Some(name) = source[name].as_str().filter(|_| source["optional"] != true) else {
+                continue;
+            };
+            let is_there = |object: &Object| object.is("", kind) && object.name() == name;
+            if !objects.iter().any(is_there) {
+                missing.push(format!(
+                    "{} needs the {kind} {name}, which is not in the bundle: it must exist in the namespace of the operator",
+                    deployment.title()
+                ));
+            }
+        }
+    }
+    missing
 }
 
 /// A deployment, as a ClusterServiceVersion has it.
