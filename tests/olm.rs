@@ -307,6 +307,21 @@ fn commands_of_the_page_work() {
 }
 
 #[test]
+fn make_bundle_has_the_pinned_image() {
+    let bundle = Bundle::new(&[], &RECIPES[..1]);
+    let image = format!("example.com/box@sha256:{}", "0".repeat(64));
+    bundle.opctl(&["image", "pin", &image]);
+    for (args, expected) in [(&[][..], image.as_str()), (&["IMG=box:2"], "box:2")] {
+        let mut make = Command::new("make");
+        make.current_dir(bundle.0.path()).env("OPCTL", cargo_bin!("opctl"));
+        ok(make.args(["bundle", "CARGO=true"]).args(args));
+        let objects = bundle.objects();
+        let csv = objects.iter().find(|object| object["kind"] == "ClusterServiceVersion").unwrap();
+        assert_eq!(csv["spec"]["relatedImages"][0]["image"], expected);
+    }
+}
+
+#[test]
 fn make_bundle_has_the_image_and_the_version() {
     let bundle = Bundle::new(&[], &RECIPES[..1]);
     let mut make = Command::new("make");
