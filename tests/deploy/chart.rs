@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::{Cluster, LONGEST, PARTS, Project, ok};
 
 /// The values that the optional parts have, in the order of [`PARTS`].
-const VALUES: [&str; PARTS.len()] = ["availability", "networkPolicy", "prometheus", "grafana"];
+const VALUES: [&str; PARTS.len()] =
+    ["availability", "networkPolicy", "prometheus", "certManager", "grafana"];
 
 /// The labels that Helm's conventions add, and `managed-by`, which tells who deploys.
 const LABELS: [&str; 4] = [
@@ -173,6 +174,8 @@ fn names_of_releases_are_those_of_their_objects() {
             let is_namespaced = !object["metadata"]["namespace"].is_null();
             assert!(!is_namespaced || object["metadata"]["namespace"] == "shared", "{name}");
             assert!(!is_namespaced || short.len() <= 63, "{name}");
+            let names = object.to_string();
+            assert!(!names.contains("memcached-operator-system"), "{name}: {names}");
         }
         deployments.extend(objects.into_keys().filter(|name| name.starts_with("Deployment/")));
     }
@@ -188,6 +191,10 @@ fn values_that_mean_nothing_are_refused() {
         ("metrics.enable=true", "enable"),
         ("image.digest=v1", "digest"),
         ("availability.replicas=two", "replicas"),
+        (
+            "certManager.enabled=true,metrics.enabled=false",
+            "certManager.enabled needs metrics.enabled",
+        ),
         (
             "prometheus.enabled=true,metrics.enabled=false",
             "prometheus.enabled needs metrics.enabled",
