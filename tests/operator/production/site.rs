@@ -44,6 +44,11 @@ impl<'a> Site<'a> {
         Self { machine, cluster, built }
     }
 
+    /// A cluster that another project is to be deployed to.
+    pub fn of(machine: &'a Machine, cluster: Cluster, built: &'static Built) -> Self {
+        Self { machine, cluster, built }
+    }
+
     /// A file in the project's folder `config`.
     pub fn config(&self, path: &str) -> PathBuf {
         self.built.config.join(path)

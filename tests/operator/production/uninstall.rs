@@ -1,18 +1,21 @@
 //! Whether an operator can be uninstalled in any order: nothing hangs for good, and no data is lost that is to stay.
 
 use std::fmt::{self, Display};
+use std::sync::OnceLock;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::site::{ACCOUNT, Manager, Site};
+use super::site::{Manager, Site};
 use crate::cluster::{Cluster, text};
 use crate::machine::Machine;
-use crate::project::{Project, finished};
+use crate::project::{Built, Project};
 use crate::wait::{eventually, timed};
 
 const CRD: &str = "crd/databases.db.example.com";
-const DEPLOYMENT: &str = "deployment/memcached-operator-controller-manager";
+const NAMESPACE: &str = "db-operator-system";
+const ACCOUNT: &str = "db-operator-controller-manager";
+const DEPLOYMENT: &str = "deployment/db-operator-controller-manager";
 
 /// What somebody deletes.
 #[derive(Clone, Copy, PartialEq)]
@@ -34,12 +37,12 @@ impl Part {
     }
 
     /// Asks for the deletion, and waits for nothing.
-    fn delete(self, cluster: &Cluster, namespace: &str) {
+    fn delete(self, cluster: &Cluster) {
         let command = match self {
             Objects => "delete databases --all --ignore-not-found".to_owned(),
             Crd => format!("delete {CRD} --ignore-not-found"),
-            Deployment => format!("delete {DEPLOYMENT} --namespace {namespace} --ignore-not-found"),
-            Namespace => format!("delete namespace {namespace} --ignore-not-found"),
+            Deployment => format!("delete {DEPLOYMENT} --namespace {NAMESPACE} --ignore-not-found"),
+            Namespace => format!("delete namespace {NAMESPACE} --ignore-not-found"),
         };
         // Without its CRD, kubectl does not know the kind.
         if self != Objects || !cluster.get(&[CRD]).is_null() {
@@ -76,14 +79,11 @@ fn orders(parts: &[Part]) -> Vec<Vec<Part>> {
 #[test]
 fn an_operator_is_uninstalled_in_any_order() {
     let machine = Machine::new();
-    let project = Project::init(&machine, "memcached-operator", &[]);
+    let project = Project::init(&machine, "db-operator", &[]);
     project.api("--group db --version v1 --kind Database --recipe postgres");
-    timed("compilation of the manager", || {
-        let mut build = project.command("cargo");
-        finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
-    });
-    let cluster = Cluster::start(&machine, "uninstall");
-    let site = Site { machine: &machine, project, cluster };
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    let built = BUILT.get_or_init(|| project.build());
+    let site = Site::of(&machine, Cluster::start(&machine, "uninstall"), built);
     for (number, order) in orders(&Part::ALL).into_iter().enumerate() {
         let words: Vec<String> = order.iter().map(Part::to_string).collect();
         timed(&words.join(", "), || site.uninstalled(number, &order));
@@ -94,15 +94,16 @@ impl Site<'_> {
     /// Deploys the operator, and runs it as its ServiceAccount.
     fn installed(&self, name: &str) -> Manager {
         eventually("end of the old namespace", || {
-            let namespace = self.cluster.get(&["namespace", &self.namespace()]);
+            let namespace = self.cluster.get(&["namespace", NAMESPACE]);
             match namespace["metadata"]["deletionTimestamp"].is_null() {
                 true => Ok(()),
                 false => Err(namespace.to_string()),
             }
         });
-        self.project.make_on(&self.cluster, "deploy");
+        let default = self.config("default").display().to_string();
+        self.cluster.ok(&["apply", "--server-side", "-k", &default]);
         self.cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", CRD]);
-        self.manager_as(&self.account_of(ACCOUNT, &self.namespace(), name), name, &[])
+        self.manager_as(&self.account_of(ACCOUNT, NAMESPACE, name), name, &[])
     }
 
     /// Fails with the objects that there still are.
@@ -146,7 +147,7 @@ impl Site<'_> {
                 manager.process.end(Signal::TERM);
                 has_operator = false;
             }
-            part.delete(cluster, &self.namespace());
+            part.delete(cluster);
             let deletes = matches!(part, Objects | Crd);
             if has_operator && deletes {
                 eventually("end of the objects", || self.without_databases());
@@ -159,11 +160,11 @@ impl Site<'_> {
             eventually("end of the objects", || self.without_databases());
             manager.process.end(Signal::TERM);
             for part in [Crd, Namespace] {
-                part.delete(cluster, &self.namespace());
+                part.delete(cluster);
             }
         }
         eventually("end of everything", || {
-            let rest = [cluster.get(&[CRD]), cluster.get(&["namespace", &self.namespace()])];
+            let rest = [cluster.get(&[CRD]), cluster.get(&["namespace", NAMESPACE])];
             if rest.iter().all(Value::is_null) { Ok(()) } else { Err(format!("{rest:?}")) }
         });
         // Kubernetes deletes what belongs to an object that is gone, once it knows the kind, for which it looks each half
