@@ -76,6 +76,21 @@ fn an_image_is_pushed_and_found_valid_and_not_sent_twice() {
 }
 
 #[test]
+fn a_pushed_image_is_deployed_if_it_is_pinned() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let name = crane.name("op:v1");
+    let config = project.path().join("op/config/manager/kustomization.yaml");
+    let pinned = project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+    let before = std::fs::read_to_string(&config).unwrap();
+    assert!(!before.contains("sha256:"), "{before}");
+    assert_eq!(project.pushed(&["--platform", "linux/amd64", "--tag", &name, "--pin"]), pinned);
+    let (name, digest) = pinned.split_once('@').unwrap();
+    let after = std::fs::read_to_string(&config).unwrap();
+    let image = format!("- name: controller\n  newName: {name}\n  digest: {digest}\n");
+    assert!(after.contains(&image), "{after}");
+}
+
+#[test]
 fn an_image_has_a_bill_of_materials_beside_those_of_others() {
     let (project, crane) = (Project::new(), Crane::serve());
     let name = crane.name("op:v1");
