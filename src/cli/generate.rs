@@ -14,7 +14,7 @@ use kustomize::KustomizeCommand;
 
 /// Generate what packages the operator
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  opctl generate bundle --version 0.1.0\n  opctl generate helm")]
+#[command(after_help = "Examples:\n  opctl generate kustomize manifests\n  opctl generate helm")]
 pub(super) enum GenerateCommand {
     Helm(HelmArgs),
     #[command(subcommand)]
