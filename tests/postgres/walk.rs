@@ -348,6 +348,8 @@ impl Walk {
 
     fn older_password(&mut self) {
         self.figures.passwords += 1;
+        // Whoever is asked next may need the one that was refused here.
+        self.passwords.insert(0, self.cluster.password.clone());
         let before = self.passwords.pop().expect("one of them should be right");
         self.cluster.set_password(&before);
     }
