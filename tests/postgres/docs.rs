@@ -109,6 +109,7 @@ fn the_page_has_what_instances_log() {
         "refuse the password",
         "which restoreFrom is set to, does not answer",
         "the data here are",
+        "cannot verify the primary",
     ] {
         assert!(page.contains(logged) && script.contains(logged), "{logged}");
     }
