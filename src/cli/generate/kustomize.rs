@@ -1,9 +1,10 @@
 //! `opctl generate kustomize`.
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 
 use crate::cli::change::Flags;
+use crate::error::UserError;
 use crate::project::{Feature, Settings};
 use crate::sync::Workspace;
 use crate::ui::Ui;
@@ -23,6 +24,9 @@ pub(in crate::cli) enum KustomizeCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  opctl generate kustomize manifests")]
 pub(in crate::cli) struct ManifestsArgs {
+    /// For scripts that say `--interactive=false` to operator-sdk, which asks for what opctl has defaults for.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    interactive: bool,
     #[command(flatten)]
     flags: Flags,
 }
@@ -37,6 +41,13 @@ impl KustomizeCommand {
 
 impl ManifestsArgs {
     fn run(self, ui: Ui) -> Result<()> {
+        if self.interactive {
+            return Err(UserError::usage(
+                "`--interactive` is not supported: opctl asks no questions",
+            )
+            .with_hint("edit the ClusterServiceVersion in config/manifests/bases")
+            .into());
+        }
         let directory = crate::cli::directory()?;
         let workspace = Workspace::open(&directory)?;
         let old = crate::cli::model(&workspace)?;
