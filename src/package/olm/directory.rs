@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 
 use super::csv;
 use super::metadata::{self, Annotations};
@@ -24,8 +25,10 @@ pub struct BundleDirectory {
     pub objects: Vec<Object>,
     /// The annotations, if there are any.
     pub annotations: Option<Annotations>,
-    /// `type` and the rest of the entries of `dependencies.yaml` and `properties.yaml`.
-    pub properties: Vec<serde_json::Value>,
+    /// The entries of `dependencies.yaml`, each with a `type`.
+    pub dependencies: Vec<Value>,
+    /// The entries of `properties.yaml`, each with a `type`.
+    pub properties: Vec<Value>,
     /// The size of the manifests as OLM stores them: compressed and encoded in base64.
     pub stored_size: usize,
     /// What could not be read.
@@ -98,11 +101,17 @@ impl BundleDirectory {
                 && !annotations.is_empty()
             {
                 self.annotations.get_or_insert(annotations);
-            } else if let Ok(value) = serde_yaml::from_str::<serde_json::Value>(&text) {
-                for list in ["dependencies", "properties"] {
-                    let entries = value.get(list).and_then(serde_json::Value::as_array);
-                    self.properties.extend(entries.into_iter().flatten().cloned());
+            } else if let Ok(value) = serde_yaml::from_str::<Value>(&text) {
+                let entries = |list: &str| {
+                    let entries = value.get(list).and_then(Value::as_array);
+                    entries.cloned().unwrap_or_default()
+                };
+                if value.get("annotations").is_some_and(|value| !value.is_null()) {
+                    let problem = "the annotations must be strings";
+                    self.unreadable.push(format!("metadata/{name}: {problem}"));
                 }
+                self.dependencies.extend(entries("dependencies"));
+                self.properties.extend(entries("properties"));
             } else {
                 self.unreadable.push(format!("metadata/{name} is not YAML"));
             }

@@ -34,7 +34,7 @@ pub fn check(bundle: &BundleDirectory) -> Problems {
             error(format!("the annotation {name} is `{other}`, not `{value}`"));
         }
     }
-    for entry in &bundle.properties {
+    for entry in bundle.dependencies.iter().chain(&bundle.properties) {
         if entry["type"].as_str().is_none_or(str::is_empty) {
             error("an entry of the dependencies or properties has no `type`".to_owned());
         }

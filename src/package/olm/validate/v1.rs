@@ -9,9 +9,8 @@ use super::BundleDirectory;
 use super::csv::is_subdomain;
 use crate::package::olm::object::Object;
 
-/// Dependencies on other packages.
-const CONSTRAINTS: [&str; 5] =
-    ["olm.constraint", "olm.gvk.required", "olm.package.required", "olm.gvk", "olm.package"];
+/// Properties that are dependencies on other packages.
+const REQUIRED: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.package.required"];
 /// API groups whose objects a webhook must not stop.
 const FORBIDDEN: [&str; 2] = ["*", "olm.operatorframework.io"];
 /// The kinds of the configurations of webhooks, which a webhook must not stop either.
@@ -42,8 +41,16 @@ pub fn check(bundle: &BundleDirectory) -> Vec<String> {
 
 /// Dependencies that are declared, which version 1 does not resolve.
 fn dependencies(bundle: &BundleDirectory) -> Vec<String> {
-    let kinds = bundle.properties.iter().filter_map(|entry| entry["type"].as_str());
-    let mut kinds: Vec<&str> = kinds.filter(|kind| CONSTRAINTS.contains(kind)).collect();
+    let annotation = bundle.csv.as_ref().and_then(|csv| {
+        csv.value().pointer("/metadata/annotations")?.get("olm.properties")?.as_str()
+    });
+    let annotated: Vec<Value> =
+        annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let properties = bundle.properties.iter().chain(&annotated);
+    let properties = properties.filter_map(|entry| entry["type"].as_str());
+    let dependencies = bundle.dependencies.iter().filter_map(|entry| entry["type"].as_str());
+    let required = properties.filter(|kind| REQUIRED.contains(kind));
+    let mut kinds: Vec<&str> = required.chain(dependencies).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds.iter().map(|kind| format!("the dependency `{kind}` is not supported")).collect()
