@@ -41,10 +41,13 @@ impl Annotations {
     /// # Errors
     /// If it is not YAML, or if a value is no string.
     pub fn parse(text: &str) -> Result<Self, UserError> {
-        serde_yaml::from_str(text).map_err(|error| {
-            let error = error.to_string();
+        let invalid = |error: String| {
             UserError::failure(format!("invalid annotations.yaml: {}", one_line(&error)))
-        })
+        };
+        // A number of YAML would be read as a string, but not by OLM.
+        let value: serde_json::Value =
+            serde_yaml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        serde_json::from_value(value).map_err(|error| invalid(error.to_string()))
     }
 
     /// Whether there are none.

@@ -16,7 +16,7 @@ pub fn check(bundle: &BundleDirectory) -> Problems {
     }
     bundle.unreadable.iter().cloned().for_each(&mut error);
     if bundle.annotations.is_none() {
-        error("metadata/annotations.yaml is missing".to_owned());
+        error("metadata has no annotations.yaml that can be read".to_owned());
         return problems;
     }
     for name in [MEDIATYPE, MANIFESTS, METADATA, PACKAGE, CHANNELS] {
