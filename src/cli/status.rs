@@ -99,6 +99,7 @@ fn drift(project: &Project, files: &[FileStatus]) -> Option<UserError> {
     let message = match drifted.len() {
         0 if project.cli_version == VERSION => return None,
         0 => format!("opctl {} wrote the project, and this is {VERSION}", project.cli_version),
+        1 if has(FileState::Stale) => "1 copy is not what its original says".to_owned(),
         1 => "1 file is not what PROJECT says".to_owned(),
         files => format!("{files} files are not what PROJECT says"),
     };

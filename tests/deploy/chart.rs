@@ -87,11 +87,11 @@ impl Project {
         self
     }
 
-    /// What config/default deploys, but for the namespace, which Helm creates (`--create-namespace`).
-    fn kustomized(&self) -> Objects {
-        let mut kubectl = Command::new("kubectl");
-        kubectl.current_dir(self.directory.path()).args(["kustomize", "config/default"]);
-        let mut objects = objects(&ok(&mut kubectl));
+    /// What `make build-installer` writes, but for the namespace, which Helm creates (`--create-namespace`).
+    fn installer(&self) -> Objects {
+        let mut make = Command::new("make");
+        ok(make.current_dir(self.directory.path()).arg("build-installer"));
+        let mut objects = objects(&self.text("dist/install.yaml"));
         objects.remove(&format!("Namespace/{}", self.namespace())).unwrap();
         objects
     }
@@ -105,7 +105,7 @@ impl Project {
     }
 
     fn same(&self, values: &[String], what: &str) {
-        let (expected, actual) = (self.kustomized(), self.templated(values));
+        let (expected, actual) = (self.installer(), self.templated(values));
         let names = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(&actual), names(&expected), "{what}");
         for (name, object) in &expected {

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 /// The directories of config/ that config/default does not deploy.
 const UNRELATED: [&str; 3] = ["manifests/", "samples/", "scorecard/"];
 
-/// Scaffold a Helm chart of the operator: chart
+/// Scaffold a Helm chart of the operator, in the directory chart
 ///
 /// The chart installs what config/default deploys. It is yours to edit: from then on each command that changes the
 /// project merges with your edits, the same as after `opctl edit --enable helm`. What the chart has from config/ (the
