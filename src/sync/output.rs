@@ -9,6 +9,9 @@ use super::action::{Action, Reason};
 use super::disk::Disk;
 use super::plan::{Plan, Step};
 
+/// Why a file without a mark stays.
+const NOT_GENERATED: &str = "opctl has not written it";
+
 /// Generated files.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -18,6 +21,8 @@ pub struct Output {
     pub directories: Vec<String>,
     /// The first line of each file.
     pub mark: &'static str,
+    /// The files that may be the user's: without a mark they stay.
+    pub optional: Vec<String>,
     /// Whether files without a mark are replaced too.
     pub overwrite: bool,
 }
@@ -32,6 +37,7 @@ impl Output {
                 None => Action::Create,
                 Some(old) if old == text.as_bytes() => Action::Identical,
                 Some(old) if self.overwrite || self.is_generated(old) => Action::Update,
+                Some(_) if self.optional.contains(path) => Action::Keep(NOT_GENERATED),
                 Some(_) => Action::Conflict(Reason::Exists),
             };
             let writes = matches!(action, Action::Create | Action::Update);
@@ -46,7 +52,7 @@ impl Output {
                 let found = disk.read(&path)?;
                 let action = match found.contents {
                     Some(old) if self.is_generated(&old) => Action::Delete,
-                    _ => Action::Keep("opctl has not written it"),
+                    _ => Action::Keep(NOT_GENERATED),
                 };
                 steps.push(Step::of(&path, action, found.place, None));
             }

@@ -18,6 +18,9 @@ use crate::package::image;
 use crate::project::{LAYOUT, VERSION};
 use crate::sync::Output;
 
+/// The Dockerfile of a bundle.
+const DOCKERFILE: &str = "bundle.Dockerfile";
+
 /// The directory of the ClusterServiceVersion that the user writes.
 pub const CSV_DIRECTORY: &str = "config/manifests/bases";
 
@@ -196,7 +199,8 @@ impl Bundle {
         }
         if metadata {
             add(format!("{directory}/metadata/annotations.yaml"), self.annotations);
-            add("bundle.Dockerfile".to_owned(), self.dockerfile);
+            add(DOCKERFILE.to_owned(), self.dockerfile);
+            output.optional.push(DOCKERFILE.to_owned());
         }
         if manifests {
             let directories = ["manifests", "tests/scorecard"];
