@@ -110,21 +110,6 @@ impl Image {
     }
 }
 
-/// Writes the image of a program that was compiled here, which has nothing but that and its libraries: the
-/// user is nobody's, and there is no shell.
-pub fn write_program(program: &Path, config: &Value, name: &str, directory: &Path) {
-    let mut ldd = Command::new("ldd");
-    let printed = finished("ldd", ldd.arg(program).output().unwrap());
-    let libraries = printed.split_whitespace().filter(|word| word.starts_with('/'));
-    let tree = tempfile::tempdir().unwrap();
-    let layer = tree.path().join("layer.tar");
-    let mut tar = Command::new("tar");
-    tar.arg("-chf").arg(&layer).args(["--absolute-names", "--numeric-owner"]);
-    tar.arg(format!("--transform=s|^{}$|/manager|", program.display()));
-    finished("tar", tar.arg(program).args(libraries).output().unwrap());
-    archive(&layer, config, &[name.to_owned()], directory);
-}
-
 /// Writes an archive as `docker save` does.
 fn archive(layer: &Path, config: &Value, names: &[String], directory: &Path) {
     let bytes = fs::read(layer).unwrap();
