@@ -175,12 +175,15 @@ fn api_server(cluster: &Cluster, ports: &Ports) -> Result<Arguments> {
     ])
 }
 
+/// Simulated nodes do not fail. After an outage of the API server, or a sleep of the machine, they would be
+/// taken for lost, and their pods for unready.
 fn controller_manager(cluster: &Cluster, ports: &Ports) -> Result<Arguments> {
     let certificates = cluster.certificates();
     let mut arguments = client(cluster, ports.controller_manager)?;
     arguments.extend([
         ("root-ca-file", utf8(&certificates.ca)?),
         ("service-account-private-key-file", utf8(&certificates.key)?),
+        ("node-monitor-grace-period", "24h".to_owned()),
     ]);
     Ok(arguments)
 }

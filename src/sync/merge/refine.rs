@@ -10,7 +10,17 @@ const SIMILAR: f32 = 0.5;
 
 /// Some lines with the changes of both sides, unless they touch the same ones.
 pub fn resolve(base: &[&str], ours: &[&str], theirs: &[&str]) -> Option<String> {
-    side_by_side(base, ours, theirs).or_else(|| entries(base, ours, theirs))
+    side_by_side(base, ours, theirs)
+        .or_else(|| appended(base, ours, theirs))
+        .or_else(|| appended(base, theirs, ours))
+        .or_else(|| entries(base, ours, theirs))
+}
+
+/// What one side has appended to lines that the other has changed, such as the end of a file.
+fn appended(base: &[&str], appended: &[&str], changed: &[&str]) -> Option<String> {
+    let rest = appended.strip_prefix(base)?;
+    let is_changed = !changed.is_empty() && !changed.starts_with(base);
+    is_changed.then(|| changed.concat() + &rest.concat())
 }
 
 /// A change of some lines of the base.
@@ -21,17 +31,28 @@ struct Edit<'a> {
 }
 
 impl Edit<'_> {
-    /// Whether there is more than one way to make both changes. Beside an edit, there is room for a
-    /// line that the other side adds.
+    /// Whether there is more than one way to make both changes. Beside a line that changes, there is room for
+    /// one that the other side adds; beside one that is deleted, it may be the same line that has moved.
     fn overlaps(&self, other: &Self) -> bool {
         let (a, b) = (&self.base, &other.base);
         let is_same_place = a.is_empty() && b.is_empty() && a.start == b.start;
-        is_same_place || (a.start < b.end && b.start < a.end)
+        let touch = a.start <= b.end && b.start <= a.end;
+        let is_move = touch && (self.is_deletion_beside(other) || other.is_deletion_beside(self));
+        is_same_place || is_move || (a.start < b.end && b.start < a.end)
+    }
+
+    fn is_deletion_beside(&self, other: &Self) -> bool {
+        self.lines.is_empty() && other.lines.len() > other.base.len()
     }
 }
 
 /// Merges changes of neighbouring lines. git takes them for a conflict.
 fn side_by_side(base: &[&str], ours: &[&str], theirs: &[&str]) -> Option<String> {
+    // Of two lines that are the same, nobody knows which one has changed.
+    let is_once = |line: &&str| base.iter().filter(|it| *it == line).count() == 1;
+    if !base.iter().all(is_once) {
+        return None;
+    }
     let (ours, theirs) = (edits(base, ours), edits(base, theirs));
     let is_blocked =
         |edit: &Edit<'_>| theirs.iter().any(|other| edit.overlaps(other) && edit != other);
@@ -165,6 +186,12 @@ mod tests {
         assert_eq!(resolved("a\nb\n", "a\nmine\n", "a\ntheirs\n"), None);
         assert_eq!(resolved("a\n", "a\nmine\n", "a\ntheirs\n"), None);
         assert_eq!(resolved("a\nb\n", "mine\n", "a\ntheirs\n"), None);
+    }
+
+    #[test]
+    fn what_is_appended_stays_behind_what_changes() {
+        assert_eq!(resolved("a\n\na\n", "a\n\na\nmine\n", "b\nc\n").unwrap(), "b\nc\nmine\n");
+        assert_eq!(resolved("a\na\n", "a\na\nmine\n", ""), None);
     }
 
     #[test]
