@@ -196,15 +196,13 @@ impl Bundle {
             if let Some(tests) = self.tests {
                 add(format!("{directory}/tests/scorecard/config.yaml"), tests);
             }
+            let directories = ["manifests", "tests/scorecard"];
+            output.directories = directories.map(|name| format!("{directory}/{name}")).into();
         }
         if metadata {
             add(format!("{directory}/metadata/annotations.yaml"), self.annotations);
             add(DOCKERFILE.to_owned(), self.dockerfile);
             output.optional.push(DOCKERFILE.to_owned());
-        }
-        if manifests {
-            let directories = ["manifests", "tests/scorecard"];
-            output.directories = directories.map(|name| format!("{directory}/{name}")).into();
         }
         output
     }
@@ -246,26 +244,23 @@ fn missing_volumes(deployment: &Object, objects: &[Object]) -> Vec<String> {
 
 /// A deployment, as a ClusterServiceVersion has it.
 fn deployment(deployment: &Object) -> Value {
-    let value = deployment.value();
-    let mut spec = value["spec"].clone();
-    for list in ["/template/spec/containers", "/template/spec/initContainers"] {
-        let containers = spec.pointer_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let variables = container.get_mut("env").and_then(Value::as_array_mut);
-            for variable in variables.into_iter().flatten() {
-                if variable["name"] == "WATCH_NAMESPACE" {
-                    // OLM writes there what the operator is installed for.
-                    let path = "metadata.annotations['olm.targetNamespaces']";
-                    *variable = json!({
-                        "name": "WATCH_NAMESPACE",
-                        "valueFrom": { "fieldRef": { "fieldPath": path } },
-                    });
-                }
+    let mut deployment = deployment.clone();
+    for container in deployment.containers_mut() {
+        let variables = container.get_mut("env").and_then(Value::as_array_mut);
+        for variable in variables.into_iter().flatten() {
+            if variable["name"] == "WATCH_NAMESPACE" {
+                // OLM writes there what the operator is installed for.
+                let path = "metadata.annotations['olm.targetNamespaces']";
+                *variable = json!({
+                    "name": "WATCH_NAMESPACE",
+                    "valueFrom": { "fieldRef": { "fieldPath": path } },
+                });
             }
         }
     }
+    let value = deployment.value();
     let labels = value.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
-    json!({ "name": deployment.name(), "label": labels, "spec": spec })
+    json!({ "name": deployment.name(), "label": labels, "spec": value["spec"] })
 }
 
 /// The version of the operator.

@@ -29,7 +29,7 @@ pub fn related(
 ) -> Result<Vec<RelatedImage>, UserError> {
     let mut found = Vec::new();
     for deployment in deployments {
-        let containers = containers(deployment);
+        let containers: Vec<&Value> = deployment.containers().collect();
         for container in &containers {
             let place = match containers.len() {
                 1 => deployment.name().to_owned(),
@@ -62,13 +62,6 @@ pub fn related(
     Ok(images)
 }
 
-/// All containers of a deployment.
-fn containers(deployment: &Object) -> Vec<&Value> {
-    let lists = ["containers", "initContainers"];
-    let lists = lists.map(|list| deployment.items(&format!("/spec/template/spec/{list}")));
-    lists.into_iter().flatten().collect()
-}
-
 /// The image of a container, under the name of the container.
 fn of_container(container: &Value, place: &str) -> Option<Found> {
     let (name, image) = (text(&container["name"]).to_owned(), container["image"].as_str()?);
@@ -81,16 +74,12 @@ fn of_container(container: &Value, place: &str) -> Option<Found> {
 /// # Errors
 /// If an image cannot be resolved.
 pub fn pin(deployment: &mut Object, resolve: &impl Fn(&str) -> Result<String>) -> Result<()> {
-    for list in ["containers", "initContainers"] {
-        let pointer = format!("/spec/template/spec/{list}");
-        let containers = deployment.value_mut().pointer_mut(&pointer).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            replace(container.get_mut("image"), resolve)?;
-            let variables = container.get_mut("env").and_then(Value::as_array_mut);
-            for variable in variables.into_iter().flatten() {
-                if text(&variable["name"]).starts_with(VARIABLE) {
-                    replace(variable.get_mut("value"), resolve)?;
-                }
+    for container in deployment.containers_mut() {
+        replace(container.get_mut("image"), resolve)?;
+        let variables = container.get_mut("env").and_then(Value::as_array_mut);
+        for variable in variables.into_iter().flatten() {
+            if text(&variable["name"]).starts_with(VARIABLE) {
+                replace(variable.get_mut("value"), resolve)?;
             }
         }
     }

@@ -9,6 +9,9 @@ use crate::yaml::{self, Limit};
 /// The maximum size of the manifests of an operator.
 pub const LIMIT: Limit = Limit { megabytes: 50 };
 
+/// The lists of the containers of a pod.
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
 /// An object of Kubernetes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object(Value);
@@ -63,11 +66,6 @@ impl Object {
         &self.0
     }
 
-    /// The whole object, to change it.
-    pub fn value_mut(&mut self) -> &mut Value {
-        &mut self.0
-    }
-
     /// The whole object.
     pub fn into_value(self) -> Value {
         self.0
@@ -81,6 +79,25 @@ impl Object {
     /// The items of a list, by its JSON pointer.
     pub fn items(&self, pointer: &str) -> &[Value] {
         self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.0.pointer("/metadata/annotations")?.get(name)?.as_str()
+    }
+
+    /// The containers of the pods, if the object has a template of pods.
+    pub fn containers(&self) -> impl Iterator<Item = &Value> {
+        let lists = CONTAINERS.map(|list| self.items(&format!("/spec/template/spec/{list}")));
+        lists.into_iter().flatten()
+    }
+
+    /// The containers of the pods, to change them.
+    pub fn containers_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        let pod = self.0.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut);
+        let lists =
+            pod.into_iter().flatten().filter(|(list, _)| CONTAINERS.contains(&list.as_str()));
+        lists.filter_map(|(_, list)| list.as_array_mut()).flatten()
     }
 
     /// The kind.
@@ -131,4 +148,9 @@ impl Object {
         }
         self
     }
+}
+
+/// The strings in a list.
+pub fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }

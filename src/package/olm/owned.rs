@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::csv::{Descriptor, OwnedCrd};
-use super::object::Object;
+use super::object::{Object, strings};
 use crate::project::builtin;
 
 /// How the console of OpenShift shows the number of pods.
@@ -41,7 +41,7 @@ pub fn entries(written: &[OwnedCrd], crds: &[&Object], permissions: &[&Value]) -
 fn created(permissions: &[&Value]) -> Vec<Value> {
     let mut kinds = BTreeSet::new();
     for rule in permissions.iter().flat_map(|entry| items_of(entry, "rules")) {
-        let texts = |list| items_of(rule, list).filter_map(Value::as_str);
+        let texts = |list: &str| strings(&rule[list]);
         if texts("verbs").any(|verb| ["create", "*"].contains(&verb)) {
             for group in texts("apiGroups") {
                 kinds.extend(

@@ -214,9 +214,7 @@ impl TestResult {
 
 /// The examples of a bundle.
 fn examples(bundle: &BundleDirectory) -> Result<Vec<Object>, String> {
-    let annotations =
-        bundle.csv.as_ref().and_then(|csv| csv.value().pointer("/metadata/annotations"));
-    let examples = annotations.and_then(|annotations| annotations["alm-examples"].as_str());
+    let examples = bundle.csv.as_ref().and_then(|csv| csv.annotation("alm-examples"));
     match examples.unwrap_or_default() {
         "" => Ok(Vec::new()),
         text => serde_json::from_str::<Vec<Value>>(text)

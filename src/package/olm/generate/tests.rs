@@ -41,9 +41,10 @@ fn any_value_in_any_place_is_handled() {
         let mut all = Vec::new();
         pointers(object.value(), "", &mut all);
         for pointer in &all[1..] {
+            let mut value = object.value().clone();
+            values.next().unwrap().clone_into(value.pointer_mut(pointer).unwrap());
             let mut objects = objects.clone();
-            let place = objects[position].value_mut().pointer_mut(pointer).unwrap();
-            values.next().unwrap().clone_into(place);
+            objects[position] = Object::new(value);
             if objects[position].check().is_err() {
                 continue; // and is refused when it is read
             }

@@ -98,9 +98,8 @@ fn examples(csv: &Object) -> Problems {
     if names.peek().is_none() {
         return vec![Problem::warning("metadata.annotations is missing, and with it the examples")];
     }
-    let annotation =
-        |name: &str| csv.value()["metadata"]["annotations"].get(name).and_then(Value::as_str);
-    let (text, mut problems) = match (annotation("alm-examples"), annotation("olm.examples")) {
+    let annotations = (csv.annotation("alm-examples"), csv.annotation("olm.examples"));
+    let (text, mut problems) = match annotations {
         (None, None) => return vec![Problem::warning("the annotation alm-examples is missing")],
         (Some(text), Some(_)) => {
             let problem = "there are both alm-examples and olm.examples: the first is used";
@@ -184,6 +183,14 @@ fn install_modes(csv: &Object) -> Problems {
         ));
     }
     problems
+}
+
+/// The rules of all service accounts.
+pub fn rules(csv: &Object) -> impl Iterator<Item = &Value> {
+    let entries = ["permissions", "clusterPermissions"]
+        .map(|list| csv.items(&format!("/spec/install/spec/{list}")));
+    let entries = entries.into_iter().flatten();
+    entries.flat_map(|entry| entry["rules"].as_array().into_iter().flatten())
 }
 
 /// Whether a name is a DNS subdomain.

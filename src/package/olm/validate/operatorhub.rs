@@ -120,7 +120,7 @@ fn is_url(text: &str) -> bool {
 
 /// Checks the annotation `capabilities`.
 pub fn capabilities(bundle: &BundleDirectory) -> Problems {
-    let level = bundle.csv.as_ref().and_then(|csv| annotation(csv, "capabilities"));
+    let level = bundle.csv.as_ref().and_then(|csv| csv.annotation("capabilities"));
     let unknown = level.filter(|level| !CAPABILITIES.contains(level));
     let problem = |level| {
         let levels = CAPABILITIES.join(", ");
@@ -131,7 +131,7 @@ pub fn capabilities(bundle: &BundleDirectory) -> Problems {
 
 /// Checks the annotation `categories`.
 pub fn categories(bundle: &BundleDirectory) -> Problems {
-    let list = bundle.csv.as_ref().and_then(|csv| annotation(csv, "categories"));
+    let list = bundle.csv.as_ref().and_then(|csv| csv.annotation("categories"));
     let unknown = list.into_iter().flat_map(|list| list.split(',')).map(str::trim);
     let unknown = unknown.filter(|category| !CATEGORIES.contains(category));
     let problem = |category| {
@@ -139,10 +139,6 @@ pub fn categories(bundle: &BundleDirectory) -> Problems {
         Problem::error(format!("the annotation categories: `{category}` is none of {known}"))
     };
     unknown.map(problem).collect()
-}
-
-fn annotation<'a>(csv: &'a Object, name: &str) -> Option<&'a str> {
-    csv.value().pointer("/metadata/annotations")?.get(name)?.as_str()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::csv::rules;
 use super::{BundleDirectory, Problem, Problems};
-use crate::package::olm::object::Object;
+use crate::package::olm::object::{Object, strings};
 
 /// The beginnings of the names of channels that users expect.
 const CHANNELS: [&str; 3] = ["candidate", "fast", "stable"];
@@ -56,10 +57,7 @@ fn is_named_by_version(name: &str) -> bool {
 }
 
 fn creates_crds(csv: &Object) -> bool {
-    let lists = ["permissions", "clusterPermissions"];
-    let entries = lists.iter().flat_map(|list| csv.items(&format!("/spec/install/spec/{list}")));
-    let rules = entries.flat_map(|entry| entry["rules"].as_array().into_iter().flatten());
-    let mut rules = rules.filter(|rule| has(rule, "apiGroups", &["apiextensions.k8s.io"]));
+    let mut rules = rules(csv).filter(|rule| has(rule, "apiGroups", &["apiextensions.k8s.io"]));
     rules.any(|rule| {
         has(rule, "resources", &["customresourcedefinitions", "*"])
             && has(rule, "verbs", &["create", "patch", "*"])
@@ -67,8 +65,7 @@ fn creates_crds(csv: &Object) -> bool {
 }
 
 fn has(rule: &Value, list: &str, values: &[&str]) -> bool {
-    let mut items = rule[list].as_array().into_iter().flatten().filter_map(Value::as_str);
-    items.any(|item| values.contains(&item))
+    strings(&rule[list]).any(|item| values.contains(&item))
 }
 
 /// Objects that get in the way of others in the cluster.

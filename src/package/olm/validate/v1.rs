@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::BundleDirectory;
-use super::csv::is_subdomain;
-use crate::package::olm::object::Object;
+use super::csv::{is_subdomain, rules};
+use crate::package::olm::object::{Object, strings};
 
 /// Properties that are dependencies on other packages.
 const REQUIRED: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.package.required"];
@@ -41,9 +41,7 @@ pub fn check(bundle: &BundleDirectory) -> Vec<String> {
 
 /// Dependencies that are declared, which version 1 does not resolve.
 fn dependencies(bundle: &BundleDirectory) -> Vec<String> {
-    let annotation = bundle.csv.as_ref().and_then(|csv| {
-        csv.value().pointer("/metadata/annotations")?.get("olm.properties")?.as_str()
-    });
+    let annotation = bundle.csv.as_ref().and_then(|csv| csv.annotation("olm.properties"));
     let annotated: Vec<Value> =
         annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let properties = bundle.properties.iter().chain(&annotated);
@@ -122,14 +120,8 @@ fn webhooks(csv: &Object) -> Vec<String> {
     problems
 }
 
-fn strings(list: &Value) -> impl Iterator<Item = &str> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
 /// Whether the operator may write the conditions of OLM v0.
 fn uses_conditions(csv: &Object) -> bool {
-    let lists = ["permissions", "clusterPermissions"];
-    let entries = lists.iter().flat_map(|list| csv.items(&format!("/spec/install/spec/{list}")));
-    let mut rules = entries.flat_map(|entry| entry["rules"].as_array().into_iter().flatten());
-    rules.any(|rule| strings(&rule["resources"]).any(|name| name.starts_with("operatorconditions")))
+    rules(csv)
+        .any(|rule| strings(&rule["resources"]).any(|name| name.starts_with("operatorconditions")))
 }
