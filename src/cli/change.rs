@@ -12,7 +12,7 @@ use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace}
 use crate::ui::Ui;
 
 /// The flags of all commands that change a project.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Flags {
     /// Print the changes without making them
     #[arg(short = 'n', long)]
@@ -38,13 +38,6 @@ struct Change<'a> {
     from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-}
-
-impl Default for Flags {
-    fn default() -> Self {
-        let conflicts = Conflicts::default();
-        Self { dry_run: false, force: None, conflicts, output: Format::Text }
-    }
 }
 
 impl Flags {

@@ -7,6 +7,9 @@ mod kustomize;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::cli::change::Flags;
+use crate::project::{Feature, Project, Settings};
+use crate::sync::Workspace;
 use crate::ui::Ui;
 use bundle::BundleArgs;
 use helm::HelmArgs;
@@ -30,4 +33,15 @@ impl GenerateCommand {
             Self::Bundle(args) => args.run(ui),
         }
     }
+}
+
+/// Adds a part to the project, as `opctl edit --enable` does. Returns the project that has it.
+fn enable(feature: Feature, flags: &Flags, ui: Ui) -> Result<(Workspace, Project)> {
+    let workspace = Workspace::open(&super::directory()?)?;
+    let old = super::model(&workspace)?;
+    let mut features = workspace.features(old)?;
+    features.insert(feature);
+    let new = old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
+    flags.apply(&workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
+    Ok((workspace, new))
 }

@@ -86,9 +86,10 @@ enum Command {
 }
 
 /// The format of a command's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Human-readable text
+    #[default]
     Text,
     /// JSON
     Json,

@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cli::change::Flags;
-use crate::project::{Feature, Settings};
-use crate::sync::{FileState, FileStatus, Workspace};
+use crate::project::Feature;
+use crate::sync::{FileState, FileStatus};
 use crate::ui::Ui;
 
 /// The directories of config/ that config/default does not deploy.
@@ -25,15 +25,8 @@ pub(in crate::cli) struct HelmArgs {
 
 impl HelmArgs {
     pub fn run(self, ui: Ui) -> Result<()> {
-        let directory = crate::cli::directory()?;
-        let workspace = Workspace::open(&directory)?;
-        let old = crate::cli::model(&workspace)?;
-        let mut features = workspace.features(old)?;
-        features.insert(Feature::Helm);
-        let new =
-            old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
-        self.flags.apply(&workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
-        let others = without_copies(&workspace.status(&new)?);
+        let (workspace, project) = super::enable(Feature::Helm, &self.flags, ui)?;
+        let others = without_copies(&workspace.status(&project)?);
         if !others.is_empty() {
             ui.warning(format!(
                 "the chart does not have your changes in {}: repeat them in chart/templates or chart/values.yaml",

@@ -5,8 +5,7 @@ use clap::{ArgAction, Args, Subcommand};
 
 use crate::cli::change::Flags;
 use crate::error::UserError;
-use crate::project::{Feature, Settings};
-use crate::sync::Workspace;
+use crate::project::Feature;
 use crate::ui::Ui;
 
 /// Generate the kustomize files of a package
@@ -48,14 +47,7 @@ impl ManifestsArgs {
             .with_hint("edit the ClusterServiceVersion in config/manifests/bases")
             .into());
         }
-        let directory = crate::cli::directory()?;
-        let workspace = Workspace::open(&directory)?;
-        let old = crate::cli::model(&workspace)?;
-        let mut features = workspace.features(old)?;
-        features.insert(Feature::Olm);
-        let new =
-            old.with_settings(Settings { features: Some(features), ..Settings::default() })?;
-        self.flags.apply(&workspace, |options| workspace.plan(Some(old), &new, options), ui)?;
+        super::enable(Feature::Olm, &self.flags, ui)?;
         Ok(())
     }
 }
