@@ -45,12 +45,6 @@ impl Attachment {
     }
 }
 
-/// The list of the referrers of an image.
-pub fn referrers(descriptors: &[Value]) -> Blob {
-    let index = json!({ "schemaVersion": 2, "mediaType": blob::INDEX, "manifests": descriptors });
-    Blob::json(blob::INDEX, &index)
-}
-
 /// The tag of the list of the referrers of an image, for registries that do not make it themselves.
 pub fn tag(image: &Blob) -> String {
     image.digest.replace(':', "-")

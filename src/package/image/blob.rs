@@ -52,6 +52,12 @@ impl Blob {
     }
 }
 
+/// A list of manifests, by their descriptors.
+pub fn index(manifests: &[Value]) -> Blob {
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
+    Blob::json(INDEX, &index)
+}
+
 /// `sha256:` and the hash of these bytes.
 pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", Hash::of(bytes))

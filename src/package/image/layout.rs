@@ -67,13 +67,12 @@ fn fill<'a>(
         "io.containerd.image.name": reference.to_string(),
         "org.opencontainers.image.ref.name": reference.tag(),
     });
-    let referrers = attachment::referrers(&[attachment.descriptor()]);
+    let referrers = blob::index(&[attachment.descriptor()]);
     let mut listed = referrers.descriptor();
     listed["annotations"] = json!({ "org.opencontainers.image.ref.name": attachment::tag(image) });
-    let manifests = [descriptor, listed];
-    let index = json!({ "schemaVersion": 2, "mediaType": blob::INDEX, "manifests": manifests });
+    let index = blob::index(&[descriptor, listed]);
     fs::write(directory.join(MARK), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
-    fs::write(directory.join("index.json"), index.to_string())?;
+    fs::write(directory.join("index.json"), index.bytes)?;
     let contents = directory.join("blobs/sha256");
     fs::create_dir_all(&contents)?;
     let attached = attachment.contents().chain([&attachment.manifest]);

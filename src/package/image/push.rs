@@ -14,7 +14,7 @@ use oci_client::{Client, Reference, RegistryOperation};
 use tokio::runtime::Builder;
 
 use super::attachment::{self, Attachment};
-use super::blob::Blob;
+use super::blob::{self, Blob};
 use crate::error::UserError;
 
 /// How often a request is sent that fails for a reason that may pass.
@@ -229,7 +229,7 @@ async fn list_referrer(
     let listed = listed.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
     let mut descriptors = listed.map_err(|error| Failure::Registry(error.into()))?;
     descriptors.push(attachment.descriptor());
-    let (list, tag) = (attachment::referrers(&descriptors), attachment::tag(root));
+    let (list, tag) = (blob::index(&descriptors), attachment::tag(root));
     retry(async || push_manifest(client, &tagged(image, &tag), &list).await).await
 }
 
