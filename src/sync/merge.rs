@@ -127,9 +127,8 @@ pub fn both(ours: &[u8], theirs: &str) -> Option<Vec<u8>> {
 /// Whether next to nothing is left of a text in the user's version: what changes in it has no place there.
 pub fn is_rewritten(base: &str, ours: &[u8]) -> bool {
     let Some(ours) = Ours::new(ours, base) else { return false };
-    let is_significant = |line: &&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
     let kept: BTreeSet<&str> = ours.text.lines().collect();
-    let all = base.lines().filter(is_significant);
+    let all = base.lines().filter(|line| is_significant(line));
     let left = all.clone().filter(|line| kept.contains(line)).count();
     left * 20 < all.count()
 }
@@ -161,17 +160,20 @@ fn repeats_lines(
     merged: &str,
     added: &BTreeSet<&str>,
 ) -> bool {
-    // Brackets and empty lines are often the same by chance.
-    let is_significant = |line: &&&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
     let (merged, in_ours, in_theirs) = (count(merged), count(ours), count(theirs));
     let is_repeated = |line: &&&str| {
         let in_one = in_ours.get(*line).max(in_theirs.get(*line));
         added.contains(*line) && merged.get(*line) > in_one
     };
     additions(base, theirs).iter().any(|place| {
-        let mut significant = place.iter().filter(is_significant).peekable();
+        let mut significant = place.iter().filter(|line| is_significant(line)).peekable();
         significant.peek().is_some() && significant.all(|line| is_repeated(&line))
     })
+}
+
+/// Whether a line says something: brackets and empty lines are often the same by chance.
+fn is_significant(line: &str) -> bool {
+    line.chars().filter(|c| c.is_alphanumeric()).count() > 2
 }
 
 /// How often a text has each of its lines.
