@@ -25,7 +25,7 @@ pub mod cli;
 pub mod cluster;
 pub mod crd;
 pub mod error;
-mod hash;
+pub mod hash;
 pub mod package;
 pub mod project;
 pub mod render;

@@ -8,11 +8,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use opctl::hash::Hash;
 use opctl::project::options::RecipeOptions;
 use opctl::project::{ApiRequest, Gvk, License, Project, Settings};
 use opctl::render::{Renderer, TemplateSet};
 use opctl::sync::read_templates;
-use sha2::{Digest, Sha256};
 use snapbox::{Assert, Data};
 
 #[test]
@@ -45,10 +45,7 @@ fn hashes(set: &'static TemplateSet) -> String {
     let mut lines = String::new();
     for (name, project) in [("plain", plain()), ("all", all(set))] {
         for (path, file) in Renderer::new(set).unwrap().render(&project).unwrap() {
-            for byte in Sha256::digest(&file.text) {
-                write!(lines, "{byte:02x}").unwrap();
-            }
-            writeln!(lines, " {name} {path}").unwrap();
+            writeln!(lines, "{} {name} {path}", Hash::of(&file.text)).unwrap();
         }
     }
     lines

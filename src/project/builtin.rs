@@ -62,8 +62,8 @@ pub fn kind_of(api_group: &str, plural: &str) -> Option<(&'static str, &'static 
 }
 
 impl CoreGroup {
-    /// The full name of the group.
-    fn api_group(&self) -> String {
+    /// The full name of the group; empty for the core group.
+    pub fn api_group(&self) -> String {
         match (self.group.as_str(), self.domain.as_str()) {
             (CORE, _) => String::new(),
             (group, "") => group.to_owned(),

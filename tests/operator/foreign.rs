@@ -60,7 +60,7 @@ fn test_of_the_table() -> String {
         let scope = if kind.namespaced { "Namespace" } else { "Cluster" };
         let CoreKind { kind, plural, .. } = kind;
         let (version, module) = (&group.version, &group.module);
-        let group = api_group(group);
+        let group = group.api_group();
         let _ = writeln!(
             test,
             "is::<{module}::{kind}, {scope}ResourceScope>({group:?}, {version:?}, {kind:?}, {plural:?});"
@@ -110,16 +110,8 @@ fn the_api_server_takes_every_object(cluster: &Cluster) {
     }
 }
 
-fn api_group(group: &CoreGroup) -> String {
-    match (group.group.as_str(), group.domain.as_str()) {
-        (builtin::CORE, _) => String::new(),
-        (name, "") => name.to_owned(),
-        (name, domain) => format!("{name}.{domain}"),
-    }
-}
-
 fn api_version(group: &CoreGroup) -> String {
-    match api_group(group) {
+    match group.api_group() {
         name if name.is_empty() => group.version.clone(),
         name => format!("{name}/{}", group.version),
     }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use opctl::hash::Hash;
 use opctl::project::Project;
 use opctl::render::Renderer;
 use opctl::sync::read_templates;
-use sha2::{Digest, Sha256};
 
 /// The version of that opctl.
 const VERSION: &str = "0.0.1";
@@ -27,10 +27,7 @@ pub fn make_old(directory: &Path) {
     for (path, file) in
         Renderer::new(set).unwrap().render(&Project::parse(&model).unwrap()).unwrap()
     {
-        for byte in Sha256::digest(&file.text) {
-            write!(lock, "{byte:02x}").unwrap();
-        }
-        writeln!(lock, " {} {path}", file.subject).unwrap();
+        writeln!(lock, "{} {} {path}", Hash::of(&file.text), file.subject).unwrap();
         write_file(directory, &path, &file.text);
     }
     write_file(directory, "PROJECT.lock", &lock);
