@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 pub use health::{Health, is_significant};
 
 /// How many characters the API server takes as a message.
-const MAX_MESSAGE_LENGTH: usize = 32_768;
+pub(crate) const MAX_MESSAGE_LENGTH: u16 = 32_768;
 
 /// The desired content of one condition.
 ///
@@ -110,7 +110,11 @@ fn condition(
         type_: update.type_.clone().into_owned(),
         status,
         reason: update.reason.clone().into_owned(),
-        message: update.message.chars().take(MAX_MESSAGE_LENGTH).collect(),
+        message: update
+            .message
+            .chars()
+            .take(MAX_MESSAGE_LENGTH.into())
+            .collect(),
         observed_generation: generation,
         last_transition_time: unchanged.map_or_else(now, |old| old.last_transition_time.clone()),
     }

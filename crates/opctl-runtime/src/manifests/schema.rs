@@ -5,6 +5,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
+use crate::conditions::MAX_MESSAGE_LENGTH;
+
 /// The formats of numbers that Kubernetes knows.
 const NUMBER_FORMATS: [&str; 4] = ["double", "float", "int32", "int64"];
 
@@ -59,7 +61,7 @@ fn is_condition(schema: &JSONSchemaProps) -> bool {
 fn constrain_condition(schema: &mut JSONSchemaProps) {
     for (name, field) in schema.properties.iter_mut().flatten() {
         match name.as_str() {
-            "message" => field.max_length = Some(32_768),
+            "message" => field.max_length = Some(MAX_MESSAGE_LENGTH.into()),
             "observedGeneration" => field.minimum = Some(0.0),
             "reason" => {
                 (field.min_length, field.max_length) = (Some(1), Some(1024));
