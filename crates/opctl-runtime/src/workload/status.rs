@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::object::HasStatus;
 use kube::runtime::events::EventType;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::applier::Applier;
 use crate::conditions::{became_true, is_significant};
@@ -12,8 +13,9 @@ use crate::object::Object;
 use crate::store::Store;
 
 /// Writes the status of an object, and publishes a warning when its condition Degraded becomes true.
-/// Pods come up in bursts: changes that are not [significant](is_significant) are gathered, as
-/// [`Applier::debounce_status`] does it.
+/// Pods come up in bursts: other counts, other lists, such as names of pods, and conditions that are not
+/// [significant](is_significant) are gathered, as [`Applier::debounce_status`] does it. Everything else
+/// is written at once.
 ///
 /// # Errors
 /// The API server refuses the status.
@@ -30,10 +32,11 @@ where
 {
     let previous = object.status().map_or(&[][..], &conditions);
     let degraded = became_true(previous, conditions(&status), "Degraded").cloned();
-    let is_significant =
-        |old: &K::Status, new: &K::Status| is_significant(conditions(old), conditions(new));
+    let is_urgent = |old: &K::Status, new: &K::Status| {
+        is_significant(conditions(old), conditions(new)) || !differs_in_counts_at_most(old, new)
+    };
     applier
-        .debounce_status(object, status, store, is_significant)
+        .debounce_status(object, status, store, is_urgent)
         .await?;
     if let Some(degraded) = degraded {
         let (reason, note) = (&degraded.reason, &degraded.message);
@@ -43,4 +46,37 @@ where
             .await;
     }
     Ok(())
+}
+
+/// Whether the fields of two statuses that are neither numbers nor lists are equal.
+fn differs_in_counts_at_most(old: &impl Serialize, new: &impl Serialize) -> bool {
+    let (Ok(old), Ok(new)) = (rest(old), rest(new)) else {
+        return false;
+    };
+    old == new
+}
+
+/// What a status says beside counts and lists.
+fn rest(status: &impl Serialize) -> serde_json::Result<Value> {
+    let mut status = serde_json::to_value(status)?;
+    if let Value::Object(fields) = &mut status {
+        fields.retain(|_, value| !value.is_number() && !value.is_array());
+    }
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_and_lists_can_wait_and_what_runs_cannot() {
+        let status = json!({ "version": "17.6", "readyReplicas": 1, "nodes": ["a"] });
+        let counted = json!({ "version": "17.6", "readyReplicas": 2, "nodes": ["a", "b"] });
+        let updated = json!({ "version": "17.7", "readyReplicas": 1, "nodes": ["a"] });
+        assert!(differs_in_counts_at_most(&status, &counted));
+        assert!(!differs_in_counts_at_most(&status, &updated));
+    }
 }
