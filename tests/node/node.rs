@@ -98,9 +98,12 @@ impl Node {
         let is_service = |(pid, words): &(i32, Vec<String>)| {
             words.first().is_some_and(|word| word == program) && network(&pid.to_string()) == own
         };
-        let killed: Vec<_> =
-            processes().into_iter().filter(is_service).map(|it| kill(it.0)).collect();
-        assert_eq!(killed, [true], "{program} should run");
+        // It may just be started after the last kill.
+        eventually(&format!("running {program}"), || {
+            let killed: Vec<_> =
+                processes().into_iter().filter(is_service).map(|it| kill(it.0)).collect();
+            (killed == [true]).then_some(()).ok_or_else(|| format!("{killed:?}"))
+        });
     }
 
     /// The processes in a pod that are of its containers.
