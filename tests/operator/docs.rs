@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use crate::background::Background;
 use crate::cluster::free_port;
 use crate::machine::{Machine, turn};
-use crate::project::{Project, finished};
+use crate::production::site::Site;
+use crate::project::finished;
 use crate::wait::{COMPILATION, timed, within};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
@@ -49,7 +50,7 @@ fn the_readme_works_in_its_order() {
     let run = fs::read_to_string(Path::new(HERE).join(".ci/run")).unwrap();
     assert_eq!(run.lines().last(), Some(own_tests.as_str()), "what runs this test");
 
-    let turn = turn();
+    let turn = turn("memcached-operator");
     let clone = clone(&machine);
     let installed = machine.home().join(".cargo");
     let shell = |script: &str, folder: &Path| {
@@ -98,9 +99,7 @@ fn the_readme_works_in_its_order() {
 #[test]
 fn the_comparison_compares() {
     let machine = Machine::new();
-    let project = Project::init(&machine, "compared-operator", &[]);
-    project.api("--group cache --version v1alpha1 --kind Memcached");
-    let built = project.build();
+    let built = Site::built(&machine);
 
     // One operator, twice: what is shown is that the script works.
     let folder = machine.home();

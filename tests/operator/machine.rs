@@ -46,7 +46,8 @@ impl Machine {
         command.env("HOME", self.home()).env("OPCTL_STATE_DIR", self.state());
         // The clusters of make can be named in advance.
         command.env("CHECKOUT", "here");
-        command.env("CARGO_TARGET_DIR", target()).env("PATH", path());
+        command.env_remove("CARGO_TARGET_DIR").env("CARGO_BUILD_BUILD_DIR", build_directory());
+        command.env("PATH", path());
         // Every file of a project is new: there is nothing to gain, and gigabytes to lose.
         command.env("CARGO_INCREMENTAL", "0").env("TERM", "dumb");
         // A binary is as small as it gets: most of it would be the names of generic functions.
@@ -108,17 +109,17 @@ pub fn processes() -> Vec<(i32, Vec<String>)> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(process).collect()
 }
 
-/// The target folder of every generated project, so that dependencies are compiled once.
-pub fn target() -> PathBuf {
+/// Where every generated project is compiled, so that dependencies are compiled once. What a project is compiled
+/// to is in its own target folder.
+pub fn build_directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("generated")
 }
 
-/// Projects share a target folder, in which each has a binary `manager`: one is compiled at a time,
-/// as long as this lives.
-pub fn turn() -> File {
-    let target = target();
-    fs::create_dir_all(&target).unwrap();
-    let turn = File::create(target.join("turn")).unwrap();
+/// Projects of one name are one to cargo, whatever their folders: one is compiled at a time, as long as this lives.
+pub fn turn(name: &str) -> File {
+    let turns = build_directory().join("turns");
+    fs::create_dir_all(&turns).unwrap();
+    let turn = File::create(turns.join(name)).unwrap();
     turn.lock().unwrap();
     turn
 }

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::background::Background;
 use crate::cluster::{Cluster, free_port, text};
-use crate::machine::{Machine, target, turn};
+use crate::machine::{Machine, build_directory, turn};
 use crate::wait::{COMPILATION, timed, within};
 
 /// The crate that every project has a copy of.
 const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/opctl-runtime");
 
-/// A project in a folder that goes with this. Until it runs, it is the only one.
+/// A project in a folder that goes with this. Until it runs, it is the only one of its name.
 pub struct Project<'a> {
     machine: &'a Machine,
     name: String,
@@ -36,7 +36,7 @@ pub struct Built {
 impl<'a> Project<'a> {
     /// `opctl init` in an empty folder.
     pub fn init(machine: &'a Machine, name: &str, args: &[&str]) -> Self {
-        let turn = turn();
+        let turn = turn(name);
         let folder = folder(name);
         let _ = fs::remove_dir_all(&folder); // of a run that was killed
         fs::create_dir_all(&folder).unwrap();
@@ -82,17 +82,17 @@ impl<'a> Project<'a> {
             let mut build = self.command("cargo");
             finished("cargo build", build.args(["build", "--bin", "manager"]).output().unwrap());
         });
-        let kept = target().join("managers").join(&self.name);
+        let kept = build_directory().join("managers").join(&self.name);
         let _ = fs::remove_dir_all(&kept); // of another run
         fs::create_dir_all(&kept).unwrap();
         // Not by this process: what one of its threads writes is no program that another can start.
         let mut copy = Command::new("cp");
-        copy.arg("-r").arg(target().join("debug/manager")).arg(self.path("config")).arg(&kept);
+        copy.arg("-r").arg(self.path("target/debug/manager")).arg(self.path("config")).arg(&kept);
         finished("cp", copy.output().unwrap());
         Built { manager: kept.join("manager"), config: kept.join("config") }
     }
 
-    /// `make run` in the background, once the operator is ready. Other projects may be compiled then.
+    /// `make run` in the background, once the operator is ready.
     pub fn run(&self) -> Background {
         let (probes, metrics) = (free_port(), free_port());
         let args = format!(
@@ -179,7 +179,8 @@ impl Drop for Project<'_> {
             eprintln!("the project is kept: {}", self.folder.display());
         } else {
             // What is compiled for one project serves no other; its dependencies stay.
-            let _turn = self.turn.get_mut().unwrap().take().unwrap_or_else(turn);
+            let turn = self.turn.get_mut().unwrap().take();
+            let _turn = turn.unwrap_or_else(|| self::turn(&self.name));
             let mut clean = self.command("cargo");
             clean.args(["clean", "--offline", "--quiet", "-p", self.name()]);
             finished("cargo clean", clean.output().unwrap());
@@ -194,7 +195,7 @@ impl Drop for Project<'_> {
 /// same in each run, so that cargo replaces what a test that failed has left.
 fn folder(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
-    target().hash(&mut hasher);
+    build_directory().hash(&mut hasher);
     std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
 }
 

@@ -8,7 +8,7 @@ mod fleet;
 mod metrics;
 mod outages;
 mod refusals;
-mod site;
+pub mod site;
 mod token;
 mod uninstall;
 mod writes;

@@ -31,17 +31,22 @@ pub struct Site<'a> {
 impl<'a> Site<'a> {
     /// The control plane plays the node, so that the deployed manager itself does nothing.
     pub fn deployed(machine: &'a Machine) -> Self {
-        let built = BUILT.get_or_init(|| {
-            let project = Project::init(machine, PROJECT, &[]);
-            project.api("--group cache --version v1alpha1 --kind Memcached");
-            project.build()
-        });
+        let built = Self::built(machine);
         let cluster = Cluster::start(machine, "production");
         let default = built.config.join("default").display().to_string();
         cluster.ok(&["apply", "--server-side", "-k", &default]);
         let crd = "crd/memcacheds.cache.example.com";
         cluster.ok(&["wait", "--for=condition=Established", "--timeout=60s", crd]);
         Self { machine, cluster, built }
+    }
+
+    /// The manager of the Memcached project.
+    pub fn built(machine: &Machine) -> &'static Built {
+        BUILT.get_or_init(|| {
+            let project = Project::init(machine, PROJECT, &[]);
+            project.api("--group cache --version v1alpha1 --kind Memcached");
+            project.build()
+        })
     }
 
     /// A cluster that another project is to be deployed to.
