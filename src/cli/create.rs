@@ -45,6 +45,9 @@ pub struct CreateApiArgs {
     /// Plural name of the resource [default: English plural of the kind]
     #[arg(long)]
     plural: Option<String>,
+    /// Rust module of the group [default: that of the group's name or, if another group has it, of its full name]
+    #[arg(long, value_name = "NAME")]
+    module: Option<String>,
     /// Create a namespaced resource [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     namespaced: Option<bool>,
@@ -127,7 +130,7 @@ impl CreateApiArgs {
         // With --force the files are written as if the API were new, so the base is a project without it.
         // For a CRD, --force regenerates only the types: the base stays.
         let base = if api.exists() && api.request().force && crd.is_none() {
-            project.without_api(api.gvk())
+            project.without_api(api.resource())
         } else {
             project.clone()
         };
@@ -169,6 +172,7 @@ impl CreateApiArgs {
             plural: self.plural.clone(),
             namespaced: self.namespaced,
             force: self.flags.force(),
+            module: self.module.clone(),
             ..ApiRequest::default()
         };
         if let Some(crd) = crd {
@@ -176,7 +180,7 @@ impl CreateApiArgs {
         }
         let request = ApiRequest { gvk: self.gvk()?, ..request };
         let Gvk { group, kind, .. } = &request.gvk;
-        let has_api = project.versions(group, kind).any(|r| r.api.is_some());
+        let has_api = project.versions(group, kind).next().is_some();
         match self.resource {
             Some(false) if !has_api => Ok(request.clone().for_core_type()?.unwrap_or(request)),
             _ => Ok(request),
@@ -277,13 +281,16 @@ fn print_missing_values(crd: &Crd, ui: Ui) -> Result<(), UserError> {
 
 fn print_next_steps(project: &Project, api: &CheckedApi, ui: Ui) {
     let Gvk { group, version, kind } = api.gvk();
-    let versions = || project.versions(group, kind);
+    let versions = || project.resources.iter().filter(|r| r.is_same_kind(api.resource()));
     let has_controller = versions().any(|r| r.controller);
-    if let Some(storage) = project.storage(group, kind).filter(|_| versions().count() > 1) {
+    if let Some(storage) = project
+        .storage(group, kind)
+        .filter(|s| s.is_same_kind(api.resource()) && versions().count() > 1)
+    {
         let controller = if has_controller { "; the controller uses it" } else { "" };
         ui.note(format!("The storage version of {kind} is {}{controller}", storage.version));
     }
-    let (group, kind) = (Module::of_group(group).file, Module::of_kind(kind).file);
+    let (group, kind) = (project.module(api.resource()).file, Module::of_kind(kind).file);
     let is_external = api.request().external.is_some();
     ui.note(match (is_external, has_controller) {
         (false, _) => format!(

@@ -74,8 +74,9 @@ impl DeleteApiArgs {
     fn run(self, workspace: &Workspace, old: &Project, ui: Ui) -> Result<()> {
         let Self { group, version, kind, flags } = self;
         let gvk = Gvk { group, version, kind };
+        let resource = old.resource_named(&gvk)?;
         let new = old.delete_api(&gvk)?;
-        let is_last = new.versions(&gvk.group, &gvk.kind).next().is_none();
+        let is_last = !new.resources.iter().any(|other| other.is_same_kind(resource));
         let words = if is_last {
             ["", "Spec", "Status"].map(|suffix| format!("{}{suffix}", gvk.kind)).to_vec()
         } else {
@@ -83,9 +84,7 @@ impl DeleteApiArgs {
         };
         let before = |plan: &Plan| print_references(workspace, &new, plan, &words, ui);
         let plan = |options: &_| workspace.plan(Some(old), &new, options);
-        if flags.apply_after(workspace, plan, before, ui)?
-            && let Some(resource) = old.resource(&gvk).filter(|r| r.api.is_some())
-        {
+        if flags.apply_after(workspace, plan, before, ui)? && resource.api.is_some() {
             let crd = format!("{}.{}", resource.plural(), resource.api_group());
             ui.warning(if is_last {
                 format!("clusters keep the CRD {crd} with its objects: `kubectl delete crd {crd}` deletes both")

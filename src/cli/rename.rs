@@ -139,7 +139,7 @@ impl RenameGroupArgs {
     fn change(&self, project: &Project) -> Result<Change, UserError> {
         let Names { old, new } = &self.names;
         let renamed = project.with_group_renamed(old, new)?;
-        let rename = Rename::group(project, old, new);
+        let rename = Rename::group(project, &renamed, old, new);
         let domain = &project.domain;
         Ok(Change {
             new: renamed,

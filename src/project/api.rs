@@ -28,6 +28,8 @@ pub struct ApiRequest {
     pub namespaced: Option<bool>,
     /// Whether an API that exists is created again instead of being an error.
     pub force: bool,
+    /// The Rust module of the group, if not the default one. A group that the project has keeps its module.
+    pub module: Option<String>,
     /// The type's definition, if the project does not define the type itself.
     pub external: Option<ExternalType>,
 }
@@ -96,14 +98,18 @@ impl Project {
             check_value(PLURAL, plural, names::plural)?;
         }
 
-        if let Some(external) = self.versions(group, kind).find(|r| r.is_external_or_core()) {
+        let api_group = format!("{group}.{}", self.domain);
+        let is_external = |r: &&Resource| {
+            r.is_external_or_core() && r.api_group() == api_group && r.kind == *kind
+        };
+        if let Some(external) = self.resources.iter().find(is_external) {
             return Err(UserError::failure(format!(
                 "{} is already in the project, as an external or core type",
                 external.gvk()
             ))
             .with_hint("use another group or kind"));
         }
-        let sibling = self.versions(group, kind).find(|r| r.api.is_some());
+        let sibling = self.versions(group, kind).next();
         let plural = self.plural_of(&request, sibling)?;
         let namespaced = self.scope_of(&request, sibling)?;
         let existing = self.resource(&request.gvk);
@@ -126,6 +132,7 @@ impl Project {
         };
         if existing.is_none() {
             let mut project = self.clone();
+            project.assign_module(&resource, request.module.as_deref())?;
             project.resources.push(resource.clone());
             project.check_claims()?;
         }
@@ -248,6 +255,7 @@ impl Project {
         let mut resource = api.resource.clone();
         resource.controller |= adds_controller;
         project.set_recipe(api)?;
+        project.assign_module(&resource, api.request.module.as_deref())?;
         match project.resources.iter_mut().find(|r| r.is_same_version(&resource)) {
             Some(existing) => *existing = resource,
             None => project.resources.push(resource),
@@ -292,10 +300,10 @@ impl Project {
     }
 
     /// The model without one version of a kind.
-    pub fn without_api(&self, gvk: &Gvk) -> Self {
+    pub fn without_api(&self, resource: &Resource) -> Self {
         let mut project = self.clone();
-        project.resources.retain(|r| r.gvk() != *gvk);
-        project.plugins.opctl.resources.retain(|choice| choice.gvk() != *gvk);
+        project.resources.retain(|r| !r.is_same_version(resource));
+        project.plugins.opctl.resources.retain(|choice| !choice.is_for(resource));
         project.normalise();
         project
     }

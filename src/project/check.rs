@@ -17,6 +17,9 @@ impl Project {
         for (i, resource) in self.resources.iter().enumerate() {
             self.check_resource(&format!("resources[{i}]"), resource)?;
         }
+        for (group, module) in &self.plugins.opctl.modules {
+            check_field(&format!("plugins[{LAYOUT}].modules[{group}]"), module, names::module)?;
+        }
         for (i, choice) in self.plugins.opctl.resources.iter().enumerate() {
             for option in choice.options.given() {
                 let name = format!("plugins[{LAYOUT}].resources[{i}].options.{}", option.name);
@@ -81,9 +84,9 @@ impl Project {
 
     /// Refuses two resources that claim the same name in the API server or in the Rust code.
     pub(super) fn check_claims(&self) -> Result<(), UserError> {
-        let mut claims: HashMap<Claim<'_>, &Resource> = HashMap::new();
+        let mut claims: HashMap<Claim, &Resource> = HashMap::new();
         for resource in &self.resources {
-            for claim in claims_of(resource) {
+            for claim in claims_of(self, resource) {
                 let Some(other) = claims.get(&claim) else {
                     claims.insert(claim, resource);
                     continue;
@@ -108,44 +111,45 @@ fn check_field(
 
 /// A name that only one resource, one kind or one group may have.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Claim<'a> {
-    /// One version of a kind.
-    Resource(&'a str, &'a str, &'a str),
+enum Claim {
+    /// One version of a kind in an API group.
+    Resource(String, String, String),
     /// A plural or a singular, which share a namespace in each API group.
-    Name(&'a str, String),
+    Name(String, String),
     /// A kind or a list kind, which share a namespace in each API group.
-    Kind(&'a str, String),
+    Kind(String, String),
     /// A Rust type in a version's module.
-    Type(&'a str, &'a str, String),
+    Type(String, String, String),
     /// The Rust module of a group.
     Group(String),
     /// The Rust module of a kind in its group.
-    Module(&'a str, String),
+    Module(String, String),
 }
 
-fn claims_of(r: &Resource) -> impl Iterator<Item = Claim<'_>> {
-    let (group, version, kind) = (r.group.as_str(), r.version.as_str(), r.kind.as_str());
-    let types =
-        ["", "Spec", "Status"].map(|suffix| Claim::Type(group, version, format!("{kind}{suffix}")));
+fn claims_of(project: &Project, r: &Resource) -> impl Iterator<Item = Claim> {
+    let (version, kind) = (r.version.as_str(), r.kind.as_str());
+    let group = || r.api_group();
+    let types = ["", "Spec", "Status"]
+        .map(|suffix| Claim::Type(group(), version.to_owned(), format!("{kind}{suffix}")));
     let singular = kind.to_ascii_lowercase();
     let plural = r.plural();
-    let plural = (plural != singular).then_some(Claim::Name(group, plural));
+    let plural = (plural != singular).then(|| Claim::Name(group(), plural));
     [
-        Claim::Resource(group, version, kind),
-        Claim::Name(group, singular),
-        Claim::Kind(group, kind.to_owned()),
-        Claim::Kind(group, format!("{kind}List")),
-        Claim::Group(Module::of_group(group).file),
-        Claim::Module(group, Module::of_kind(kind).file),
+        Claim::Resource(group(), version.to_owned(), kind.to_owned()),
+        Claim::Name(group(), singular),
+        Claim::Kind(group(), kind.to_owned()),
+        Claim::Kind(group(), format!("{kind}List")),
+        Claim::Group(project.module(r).file),
+        Claim::Module(group(), Module::of_kind(kind).file),
     ]
     .into_iter()
     .chain(plural)
     .chain(types)
 }
 
-impl Claim<'_> {
+impl Claim {
     fn is_shared_by(&self, a: &Resource, b: &Resource) -> bool {
-        let same_kind = a.group == b.group && a.kind == b.kind;
+        let same_kind = a.is_same_kind(b);
         match self {
             Self::Resource(..) | Self::Type(..) => false,
             Self::Name(..) | Self::Kind(..) | Self::Module(..) => same_kind,
@@ -181,23 +185,10 @@ impl Claim<'_> {
                 "use another kind, another group or another version",
             ),
             Self::Group(module) => {
-                // Without their domains, the groups of external types can have the same name.
-                let is_short = !a.is_external_or_core() && !b.is_external_or_core();
-                let name = |r: &Resource| {
-                    if r.core || is_short { r.group.clone() } else { r.api_group() }
-                };
-                let hint = match (a.is_external_or_core(), b.is_external_or_core()) {
-                    (true, true) => "watch one of them from another project",
-                    (false, false) => "use another group",
-                    _ => "rename the group that the project defines",
-                };
+                let (a, b) = (a.full_group(), b.full_group());
                 (
-                    format!(
-                        "the groups `{}` and `{}` would share the Rust module `{module}`",
-                        name(b),
-                        name(a)
-                    ),
-                    hint,
+                    format!("the groups `{b}` and `{a}` would share the Rust module `{module}`"),
+                    "use another module",
                 )
             }
             Self::Module(_, module) => (

@@ -1,6 +1,6 @@
 //! Takes APIs and controllers out of a model.
 
-use super::{Gvk, Project, builtin};
+use super::{Gvk, Project, Resource, builtin};
 use crate::error::UserError;
 
 impl Project {
@@ -10,13 +10,10 @@ impl Project {
     /// # Errors
     /// If the version is not in the project.
     pub fn delete_api(&self, gvk: &Gvk) -> Result<Self, UserError> {
-        let gvk = Gvk { group: self.group_named(&gvk.group), ..gvk.clone() };
-        let Some(resource) = self.resource(&gvk) else {
-            return Err(self.no_such_api(&gvk.to_string()));
-        };
-        let mut project = self.without_api(&gvk);
+        let resource = self.resource_named(gvk)?;
+        let mut project = self.without_api(resource);
         if resource.controller && !resource.is_external_or_core() {
-            for other in project.resources.iter_mut().filter(|r| r.is_kind(&gvk.group, &gvk.kind)) {
+            for other in project.resources.iter_mut().filter(|r| r.is_same_kind(resource)) {
                 other.controller = true; // until the flag is moved to the storage version
             }
             project.normalise();
@@ -29,27 +26,55 @@ impl Project {
     /// # Errors
     /// If the kind has no controller in the project.
     pub fn delete_controller(&self, group: &str, kind: &str) -> Result<Self, UserError> {
-        let group = self.group_named(group);
-        if self.versions(&group, kind).next().is_none() {
+        let versions = self.kind_named(group, kind)?;
+        if versions.is_empty() {
             return Err(self.no_such_api(&format!("the kind {kind} of the group {group}")));
         }
-        if !self.versions(&group, kind).any(|r| r.controller) {
+        let Some(resource) = versions.iter().find(|r| r.controller) else {
             let problem = format!("the kind {kind} of the group {group} has no controller");
             return Err(UserError::failure(problem));
-        }
+        };
         let mut project = self.clone();
-        project.resources.retain(|r| !(r.core && r.controller && r.is_kind(&group, kind)));
-        for resource in project.resources.iter_mut().filter(|r| r.is_kind(&group, kind)) {
-            resource.controller = false;
+        project.resources.retain(|r| !(r.core && r.controller && r.is_same_kind(resource)));
+        for other in project.resources.iter_mut().filter(|r| r.is_same_kind(resource)) {
+            other.controller = false;
         }
+        project.normalise();
         project.verified()
     }
 
-    /// The group as `PROJECT` names it: `networking` for `networking.k8s.io`.
-    fn group_named(&self, name: &str) -> String {
-        match self.resources.iter().any(|r| r.group == name) {
-            true => name.to_owned(),
-            false => builtin::group(name).unwrap_or(name).to_owned(),
+    /// The version of a kind that a user names.
+    ///
+    /// # Errors
+    /// If the project does not have it, or if several groups have the name.
+    pub fn resource_named(&self, gvk: &Gvk) -> Result<&Resource, UserError> {
+        let mut versions = self.kind_named(&gvk.group, &gvk.kind)?.into_iter();
+        let is_version = |r: &&Resource| r.version == gvk.version;
+        versions.find(is_version).ok_or_else(|| self.no_such_api(&gvk.to_string()))
+    }
+
+    /// The versions of a kind in the group that a user names: a group that the project defines, or else a
+    /// group by its full name, by its short name if only one has it, or by its module.
+    fn kind_named(&self, group: &str, kind: &str) -> Result<Vec<&Resource>, UserError> {
+        let is_core = |r: &Resource| r.core && builtin::group(group) == Some(&r.group);
+        let named: [&dyn Fn(&Resource) -> bool; 4] = [
+            &|r| r.api.is_some() && r.group == group,
+            &|r| r.api_group() == group || is_core(r),
+            &|r| r.group == group,
+            &|r| self.module(r).file == group,
+        ];
+        let of_kind = |is_named: &dyn Fn(&Resource) -> bool| {
+            self.resources.iter().filter(|r| r.kind == kind && is_named(r)).collect::<Vec<_>>()
+        };
+        let versions = named.into_iter().map(of_kind).find(|versions| !versions.is_empty());
+        let versions = versions.unwrap_or_default();
+        match versions.iter().find(|r| !r.is_same_kind(versions[0])) {
+            None => Ok(versions),
+            Some(other) => {
+                let groups = [versions[0].api_group(), other.api_group()].join(", ");
+                Err(UserError::usage(format!("several groups `{group}` have a kind {kind}"))
+                    .with_hint(format!("name one in full: {groups}")))
+            }
         }
     }
 }

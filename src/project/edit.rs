@@ -58,6 +58,7 @@ impl Project {
         for domain in project.plugins.opctl.resources.iter_mut().map(|choice| &mut choice.domain) {
             domain.clone_from(&project.domain);
         }
+        project.carry_modules(self);
         project.check_scopes()?;
         project.verified()
     }

@@ -91,8 +91,8 @@ impl Project {
             version: version.clone(),
             unknown: Mapping::new(),
         };
-        let same_group = |r: &&Resource| r.api_group() == resource.api_group();
-        let of_kind = || self.versions(group, kind).filter(same_group);
+        let is_kind = |r: &&Resource| r.api_group() == resource.api_group() && r.kind == *kind;
+        let of_kind = || self.resources.iter().filter(is_kind);
         if let Some(existing) = of_kind().find(|r| !r.is_external_or_core()) {
             return Err(UserError::failure(format!(
                 "the project defines {} itself",
@@ -103,6 +103,7 @@ impl Project {
         let existing = of_kind().find(|r| &r.version == version);
         let mut project = self.clone();
         if existing.is_none() {
+            project.assign_module(&resource, request.module.as_deref())?;
             project.resources.push(resource.clone());
         }
         project.check_claims()?;
@@ -133,6 +134,7 @@ impl Project {
             }
         }
         let mut project = self.clone();
+        project.assign_module(&api.resource, api.request.module.as_deref())?;
         project.resources.retain(|r| !r.is_same_version(&api.resource));
         let mut resource = api.resource.clone();
         resource.controller |= adds_controller;

@@ -63,8 +63,12 @@ impl Project {
         fn key<'a>(group: &'a str, kind: &'a str, version: &'a str) -> impl Ord + use<'a> {
             (group, kind, super::ApiVersion::parse(version).ok())
         }
+        self.normalise_modules();
         self.resources.sort_by(|a, b| {
-            key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
+            let domains = a.group.cmp(&b.group).then_with(|| a.domain.cmp(&b.domain));
+            let keys =
+                || key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version));
+            domains.then_with(keys)
         });
         let choices = &mut self.plugins.opctl.resources;
         choices.sort_by(|a, b| {
@@ -73,7 +77,7 @@ impl Project {
 
         // A kind has one controller, which uses the storage version: only that one has the flag.
         let kinds: Vec<(String, String)> = {
-            let with_controller = |r: &&Resource| r.controller;
+            let with_controller = |r: &&Resource| r.controller && r.api.is_some();
             self.resources
                 .iter()
                 .filter(with_controller)
@@ -84,7 +88,8 @@ impl Project {
             let Some(storage) = self.storage(&group, &kind).map(|r| r.version.clone()) else {
                 continue;
             };
-            for r in self.resources.iter_mut().filter(|r| r.group == group && r.kind == kind) {
+            let is_own = |r: &&mut Resource| r.api.is_some() && r.group == group && r.kind == kind;
+            for r in self.resources.iter_mut().filter(is_own) {
                 r.controller = r.version == storage;
             }
         }

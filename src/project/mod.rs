@@ -13,13 +13,14 @@ mod feature;
 mod file;
 mod gvk;
 pub mod image;
+mod module;
 pub mod names;
 pub mod options;
 pub mod plural;
 mod rename;
 pub mod version;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
@@ -90,6 +91,9 @@ struct PluginConfig {
     image: Option<PinnedImage>,
     #[serde(default)]
     license: License,
+    /// The Rust modules of the API groups that do not have the default one, by the full name of the group.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    modules: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -235,23 +239,27 @@ impl Project {
     /// The storage version of a kind: the lowest one with an API, so that it does not depend on the
     /// order in which the versions were created.
     pub fn storage(&self, group: &str, kind: &str) -> Option<&Resource> {
-        self.versions(group, kind)
-            .filter(|r| r.api.is_some())
-            .min_by_key(|r| ApiVersion::parse(&r.version).ok())
+        self.versions(group, kind).min_by_key(|r| ApiVersion::parse(&r.version).ok())
     }
 
-    /// The resource of a type.
+    /// The resource of a type that the project defines.
     pub fn resource(&self, gvk: &Gvk) -> Option<&Resource> {
         self.versions(&gvk.group, &gvk.kind).find(|r| r.version == gvk.version)
     }
 
-    /// All versions of a kind.
+    /// All versions of a kind that the project defines.
     pub fn versions<'a, 'b>(
         &'a self,
         group: &'b str,
         kind: &'b str,
     ) -> impl Iterator<Item = &'a Resource> + use<'a, 'b> {
-        self.resources.iter().filter(move |r| r.group == group && r.kind == kind)
+        let is_meant = move |r: &&Resource| r.api.is_some() && r.group == group && r.kind == kind;
+        self.resources.iter().filter(is_meant)
+    }
+
+    /// The resource of the project that is the same version of the same kind.
+    pub fn find(&self, resource: &Resource) -> Option<&Resource> {
+        self.resources.iter().find(|r| r.is_same_version(resource))
     }
 }
 
@@ -261,13 +269,10 @@ pub const NO_RECIPE: &str = "none";
 pub const EXTERNAL_RECIPE: &str = "foreign";
 
 impl RecipeChoice {
-    fn gvk(&self) -> Gvk {
-        Gvk::new(&self.group, &self.version, &self.kind)
-    }
-
     fn is_for(&self, resource: &Resource) -> bool {
-        (&self.group, &self.kind, &self.version)
-            == (&resource.group, &resource.kind, &resource.version)
+        let r = resource;
+        (&self.group, &self.domain, &self.kind, &self.version)
+            == (&r.group, &r.domain, &r.kind, &r.version)
     }
 }
 
@@ -278,13 +283,13 @@ impl Resource {
     }
 
     /// Whether both are the same version of the same kind.
-    fn is_same_version(&self, other: &Self) -> bool {
-        (&self.group, &self.kind, &self.version) == (&other.group, &other.kind, &other.version)
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        self.is_same_kind(other) && self.version == other.version
     }
 
-    /// Whether it is a version of a kind.
-    fn is_kind(&self, group: &str, kind: &str) -> bool {
-        self.group == group && self.kind == kind
+    /// Whether both are versions of the same kind.
+    pub fn is_same_kind(&self, other: &Self) -> bool {
+        (&self.group, &self.domain, &self.kind) == (&other.group, &other.domain, &other.kind)
     }
 
     /// The type of the resource.
@@ -300,6 +305,14 @@ impl Resource {
     /// Whether it is an external or core type, which the project does not define.
     pub fn is_external_or_core(&self) -> bool {
         self.core || self.external
+    }
+
+    /// The full name of the API group; `core` for the core group.
+    fn full_group(&self) -> String {
+        match self.api_group() {
+            core if core.is_empty() => builtin::CORE.to_owned(),
+            group => group,
+        }
     }
 
     /// The full name of the API group; empty for the core group.

@@ -44,6 +44,8 @@ pub const MAX_SUBDOMAIN: usize = 253;
 const PROJECT_SUFFIX: &str = "-controller-manager-metrics-service";
 /// The maximum length of a project name.
 pub const MAX_PROJECT_NAME: usize = MAX_LABEL - PROJECT_SUFFIX.len();
+/// The maximum length of a module: that of the longest default one.
+pub const MAX_MODULE: usize = MAX_LABEL;
 /// The maximum length of a kind.
 pub const MAX_KIND: usize = MAX_LABEL - "list".len();
 
@@ -169,6 +171,27 @@ fn plural_error(name: &str) -> Option<String> {
     let valid = is_label(name, |c| c.is_ascii_lowercase());
     (!valid).then(|| {
         "must consist of lower-case letters, digits and inner `-`, and start with a letter"
+            .to_owned()
+    })
+}
+
+/// Checks the Rust module of a group: a name in snake case, as [`Module::of_group`] returns it.
+pub fn module(name: &str) -> Result<(), InvalidValue> {
+    check(name, module_error, |text| Module::of_group(&text.to_snake_case()).file)
+}
+
+fn module_error(name: &str) -> Option<String> {
+    if name.len() > MAX_MODULE {
+        return Some(format!("must be at most {MAX_MODULE} characters, not {}", name.len()));
+    }
+    let is_snake_case =
+        name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            && !name.is_empty()
+            && !name.contains("__")
+            && !name.ends_with('_');
+    // Names that a module cannot have, such as `mod`, are escaped.
+    (!is_snake_case || Module::of_group(name).file != name).then(|| {
+        "must consist of lower-case letters, digits and single inner `_`, and be a name that Rust allows for a module"
             .to_owned()
     })
 }

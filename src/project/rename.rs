@@ -41,7 +41,7 @@ impl Project {
             return Err(UserError::failure(problem));
         }
         let mut project = self.clone();
-        let is_renamed = |r: &&mut Resource| r.is_kind(group, old) && r.api.is_some();
+        let is_renamed = |r: &&mut Resource| r.api.is_some() && r.group == group && r.kind == old;
         for resource in project.resources.iter_mut().filter(is_renamed) {
             let current = resource.plural();
             let plural = match plural {
@@ -72,7 +72,8 @@ impl Project {
         if !self.resources.iter().any(|r| is_own(r, old)) {
             return Err(self.no_such_api(&format!("the group {old}")));
         }
-        if self.resources.iter().any(|r| r.group == new) {
+        let full = format!("{new}.{}", self.domain);
+        if self.resources.iter().any(|r| r.api_group() == full) {
             return Err(UserError::failure(format!("the project already has a group {new}")));
         }
         let mut project = self.clone();
@@ -82,6 +83,7 @@ impl Project {
         for choice in project.plugins.opctl.resources.iter_mut().filter(|c| c.group == old) {
             new.clone_into(&mut choice.group);
         }
+        project.rename_module(self, old, new)?;
         project.renamed()
     }
 

@@ -40,6 +40,9 @@ struct ImageContext {
 pub struct GroupContext {
     /// The group without the domain.
     pub name: String,
+    /// Its name in `PROJECT.lock`.
+    #[serde(skip)]
+    pub label: String,
     /// The name of its directory.
     pub file: String,
     /// Its Rust identifier.
@@ -83,6 +86,9 @@ pub struct ResourceContext {
     /// The stem of the kind's files.
     pub kind_file: String,
     kind_module: String,
+    /// The name of the group in `PROJECT.lock`, which no other group of the project has.
+    #[serde(skip)]
+    pub group_label: String,
     /// The name of the group's directory.
     pub group_file: String,
     group_module: String,
@@ -168,9 +174,8 @@ impl ProjectContext {
 pub fn resources(project: &project::Project) -> Vec<ResourceContext> {
     let mut contexts = Vec::with_capacity(project.resources.len());
     for resource in &project.resources {
-        let storage = project
-            .storage(&resource.group, &resource.kind)
-            .is_some_and(|s| s.version == resource.version);
+        let storage = project.storage(&resource.group, &resource.kind);
+        let storage = storage.is_some_and(|s| s.is_same_version(resource));
         contexts.push(ResourceContext::new(project, resource, storage));
     }
     contexts.sort_by(by_group_kind_version);
@@ -179,13 +184,13 @@ pub fn resources(project: &project::Project) -> Vec<ResourceContext> {
 
 fn by_group_kind_version(a: &ResourceContext, b: &ResourceContext) -> Ordering {
     let versions = || ApiVersion::parse(&a.version).ok().cmp(&ApiVersion::parse(&b.version).ok());
-    (&a.group, &a.kind).cmp(&(&b.group, &b.kind)).then_with(versions)
+    (&a.group, &a.api_group, &a.kind).cmp(&(&b.group, &b.api_group, &b.kind)).then_with(versions)
 }
 
 impl ResourceContext {
     /// The view of a resource, which may be the storage version of its kind.
     pub fn new(project: &project::Project, resource: &project::Resource, storage: bool) -> Self {
-        let group = Module::of_group(&resource.group);
+        let group = project.module(resource);
         let kind = Module::of_kind(&resource.kind);
         let api_group = resource.api_group();
         let path = format!("{}::{}", resource.version, resource.kind);
@@ -207,6 +212,7 @@ impl ResourceContext {
             kind_lower: resource.kind.to_ascii_lowercase(),
             kind_file: kind.file,
             kind_module: kind.ident,
+            group_label: project.group_label(resource),
             group_file: group.file,
             group_module: group.ident,
             version_module: resource.version.clone(),
@@ -233,7 +239,7 @@ impl ResourceContext {
 
     /// The name of the type in `PROJECT.lock`, such as `cache/v1alpha1/Memcached`.
     pub fn name(&self) -> String {
-        format!("{}/{}/{}", self.group, self.version, self.kind)
+        format!("{}/{}/{}", self.group_label, self.version, self.kind)
     }
 
     /// Whether this is the storage version.
@@ -252,10 +258,10 @@ impl ResourceContext {
     }
 }
 
-/// The groups of resources, which must be sorted by group.
+/// The groups of resources, which must be sorted by API group.
 pub fn groups(resources: &[ResourceContext]) -> Vec<GroupContext> {
     let mut groups: Vec<GroupContext> =
-        resources.chunk_by(|a, b| a.group == b.group).map(GroupContext::new).collect();
+        resources.chunk_by(|a, b| a.api_group == b.api_group).map(GroupContext::new).collect();
     groups.sort_by(|a, b| rustfmt::by_module(&a.module, &b.module));
     groups
 }
@@ -282,6 +288,7 @@ impl GroupContext {
             |keep: fn(&&ResourceContext) -> bool| resources.iter().filter(keep).cloned().collect();
         Self {
             name: first.group.clone(),
+            label: first.group_label.clone(),
             file: first.group_file.clone(),
             module: first.group_module.clone(),
             api_group: first.api_group.clone(),

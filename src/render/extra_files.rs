@@ -18,7 +18,7 @@ use crate::project::{CheckedApi, Project, Resource, builtin};
 /// # Errors
 /// If a file name is too long, or if the object is too large or cannot be written as YAML.
 pub fn extra_files(project: &Project, api: &CheckedApi, crd: Option<&Crd>) -> Result<Tree> {
-    match (project.resource(api.gvk()), crd) {
+    match (project.find(api.resource()), crd) {
         (Some(resource), Some(crd)) => crd_files(project, resource, crd, api.has_controller()),
         (Some(resource), None) if resource.core => {
             let (_, kind) = builtin::find(api.gvk())?;

@@ -189,8 +189,8 @@ impl<'a> Subject<'a> {
     pub fn name(self) -> String {
         match self {
             Self::Project(_) => "project".to_owned(),
-            Self::Group(group) => group.name.clone(),
-            Self::Version(group, version) => format!("{}/{}", group.name, version.name),
+            Self::Group(group) => group.label.clone(),
+            Self::Version(group, version) => format!("{}/{}", group.label, version.name),
             Self::Resource(r) => r.name(),
         }
     }

@@ -24,7 +24,8 @@ pub struct Rename {
 impl Rename {
     /// Renames a kind.
     pub fn kind(project: &Project, group: &str, old: &str, new: &str) -> Self {
-        let group_module = Module::of_group(group).ident;
+        let Some(first) = project.versions(group, old).next() else { return Self::nothing() };
+        let (group_module, label) = (project.module(first).ident, project.group_label(first));
         let (old_module, new_module) = (Module::of_kind(old).ident, Module::of_kind(new).ident);
         let mut subjects = Vec::new();
         let pattern = |path: &[&str], new: &str| Pattern {
@@ -34,7 +35,7 @@ impl Rename {
         let mut patterns = vec![pattern(&["controller", &group_module, &old_module], &new_module)];
         for resource in project.versions(group, old) {
             let version = resource.version.as_str();
-            subjects.push((format!("{group}/{version}/{old}"), format!("{group}/{version}/{new}")));
+            subjects.push((format!("{label}/{version}/{old}"), format!("{label}/{version}/{new}")));
             patterns.push(pattern(&["api", &group_module, version, &old_module], &new_module));
             for suffix in ["", "Spec", "Status"] {
                 let (old, new) = (format!("{old}{suffix}"), format!("{new}{suffix}"));
@@ -46,14 +47,26 @@ impl Rename {
         Self { subjects, patterns, words }
     }
 
-    /// Renames a group.
-    pub fn group(project: &Project, old: &str, new: &str) -> Self {
-        let (old_module, new_module) = (Module::of_group(old).ident, Module::of_group(new).ident);
-        let mut subjects = vec![(old.to_owned(), new.to_owned())];
-        for resource in project.resources.iter().filter(|r| r.group == old) {
+    /// Renames a group. `renamed` is the project in which it has the new name.
+    pub fn group(project: &Project, renamed: &Project, old: &str, new: &str) -> Self {
+        let own = |project: &Project, group: &str| {
+            let resources = project.resources.iter();
+            let own = resources.filter(|r| r.api.is_some() && r.group == group);
+            own.cloned().collect::<Vec<_>>()
+        };
+        let (before, after) = (own(project, old), own(renamed, new));
+        let (Some(first), Some(first_after)) = (before.first(), after.first()) else {
+            return Self::nothing();
+        };
+        let (old_module, new_module) =
+            (project.module(first).ident, renamed.module(first_after).ident);
+        let (old_label, new_label) = (project.group_label(first), renamed.group_label(first_after));
+        let mut subjects = vec![(old_label.clone(), new_label.clone())];
+        for resource in &before {
             let (version, kind) = (&resource.version, &resource.kind);
-            subjects.push((format!("{old}/{version}"), format!("{new}/{version}")));
-            subjects.push((format!("{old}/{version}/{kind}"), format!("{new}/{version}/{kind}")));
+            for end in [version.clone(), format!("{version}/{kind}")] {
+                subjects.push((format!("{old_label}/{end}"), format!("{new_label}/{end}")));
+            }
         }
         let pattern = |parent: &str| Pattern {
             path: vec![parent.to_owned(), old_module.clone()],
@@ -61,6 +74,11 @@ impl Rename {
         };
         let patterns = vec![pattern("api"), pattern("controller")];
         Self { subjects, patterns, words: vec![format!("{old}.{}", project.domain)] }
+    }
+
+    /// Of what a project does not have, nothing is renamed.
+    fn nothing() -> Self {
+        Self { subjects: Vec::new(), patterns: Vec::new(), words: Vec::new() }
     }
 
     /// The new name of a subject.

@@ -39,12 +39,15 @@ const HOSTILE: [&str; 20] = [
 ];
 
 /// What the hostile kinds don't have: scopes, versions, groups that are no identifiers, recipes.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 19] = [
     "--group cache --version v1 --kind Memcached",
     "--group cache --version v1alpha1 --kind Memcached",
     "--group async --version v10 --kind Y",
     "--group async --version v2 --kind Series",
     "--group a.b --version v1beta1 --kind A",
+    "--group a-b --version v1beta1 --kind A",
+    "--group batch --version v1 --kind CronJob",
+    "--group batch --version v1 --kind Job --resource=false",
     "--group my-group --version v1 --kind Widget --namespaced=false",
     "--group ops --version v1 --kind Pod --recipe memcached",
     "--group ops --version v1 --kind Some --recipe memcached",

@@ -269,7 +269,10 @@ impl Command for Real {
             (Self::Rename, Some(old)) if old.resource(&gvk()).is_some() => {
                 (Some(old), old.with_kind_renamed("cache", "Memcached", "Store", None).ok())
             }
-            (Self::DeleteApi, Some(old)) => (Some(old), Some(old.without_api(&gvk()))),
+            (Self::DeleteApi, Some(old)) => {
+                let new = old.delete_api(&gvk()).unwrap_or_else(|_| old.clone());
+                (Some(old), Some(new))
+            }
             _ => (None, None),
         };
         let Some(new) = new else { return Ok(()) };
