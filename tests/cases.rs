@@ -2,7 +2,7 @@
 //! `cargo test --test cases edits-conflict` runs one. A case has these files:
 //!
 //! - `setup`: a shell script that prepares the directory, if the case does not begin with an empty one;
-//! - `cmd`: the shell script under test;
+//! - `cmd`: the shell script under test. cargo accepts all there, unless it names another one in `CARGO`;
 //! - `stdout`, `stderr`, `code`: the expected output and exit code, if not empty and 0;
 //! - `changes`: the files that `cmd` creates (+), changes (~) and deletes (-). Without this file it may
 //!   change nothing;
@@ -97,7 +97,13 @@ type Tree = BTreeMap<String, Vec<u8>>;
 fn script(path: &Path, directory: &Path) -> Output {
     let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
     let path_variable = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
-    Command::new("sh").arg(path).current_dir(directory).env("PATH", path_variable).output().unwrap()
+    Command::new("sh")
+        .arg(path)
+        .current_dir(directory)
+        .env("PATH", path_variable)
+        .env("CARGO", "true")
+        .output()
+        .unwrap()
 }
 
 /// The contents of all files below a directory, by path; those of a symbolic link are its target.

@@ -65,6 +65,7 @@ fn run(directory: &Path, example: &str) {
     let output = Command::new("sh")
         .args(["-c", example])
         .env("PATH", path)
+        .env("CARGO", "true") // the checks of a compiler are not what this is about
         .current_dir(directory)
         .output()
         .unwrap();

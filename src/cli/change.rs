@@ -75,28 +75,41 @@ impl Flags {
         before: impl FnOnce(&Plan) -> Result<()>,
         ui: Ui,
     ) -> Result<bool> {
+        self.apply_plan(workspace, &self.plan(plan, ui)?, before, ui)
+    }
+
+    /// Like [`Flags::apply_after`], with a plan that is made already.
+    ///
+    /// # Errors
+    /// If the plan has conflicts, or if a file cannot be written.
+    pub fn apply_plan(
+        &self,
+        workspace: &Workspace,
+        plan: &Plan,
+        before: impl FnOnce(&Plan) -> Result<()>,
+        ui: Ui,
+    ) -> Result<bool> {
         if workspace.was_restored() {
             ui.attention("undo", "an opctl command that was interrupted");
         }
-        let plan = self.plan(plan, ui)?;
         let conflicts = plan.conflicts().count();
         if conflicts == 0 {
-            for path in orphans(&plan) {
+            for path in orphans(plan) {
                 ui.warning(format!("{path} is compiled by nobody: you deleted its mod.rs"));
             }
-            before(&plan)?;
+            before(plan)?;
         }
         if conflicts == 0 && !self.dry_run {
-            workspace.apply(&plan)?;
+            workspace.apply(plan)?;
         }
-        self.print(&plan, ui)?;
+        self.print(plan, ui)?;
         if conflicts > 0 {
-            return Err(conflict_error(&plan, conflicts).into());
+            return Err(conflict_error(plan, conflicts).into());
         }
         if self.dry_run {
             return Ok(false);
         }
-        match marked(&plan) {
+        match marked(plan) {
             None => Ok(true),
             Some(error) => Err(error.into()),
         }
@@ -130,7 +143,10 @@ impl Flags {
     }
 
     /// The plan that overwrites what `--force` names or the user confirms.
-    fn plan(&self, plan: impl Fn(&PlanOptions) -> Result<Plan>, ui: Ui) -> Result<Plan> {
+    ///
+    /// # Errors
+    /// If it cannot be made, or if `--force` names a file that it does not write.
+    pub fn plan(&self, plan: impl Fn(&PlanOptions) -> Result<Plan>, ui: Ui) -> Result<Plan> {
         let paths = self.force.iter().flatten();
         let paths = paths.map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
         let mut options = PlanOptions {

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::change::Flags;
+use super::trial::TrialFlags;
 use crate::project::{Gvk, Project};
 use crate::sync::{Action, Plan, Step, Workspace};
 use crate::ui::Ui;
@@ -22,7 +23,8 @@ pub(super) enum DeleteCommand {
 
 /// Delete a version of a kind, and with the last one its controller
 ///
-/// What opctl wrote is deleted. Files with edits of yours stay, and are listed. Clusters keep the CRD and
+/// What opctl wrote is deleted. Files with edits of yours stay, and are listed. Before anything is written,
+/// cargo checks a copy of the project without it, and reports what still needs it. Clusters keep the CRD and
 /// its objects.
 #[derive(Debug, Args)]
 #[command(
@@ -39,12 +41,15 @@ pub(super) struct DeleteApiArgs {
     #[arg(long)]
     kind: String,
     #[command(flatten)]
+    trial: TrialFlags,
+    #[command(flatten)]
     flags: Flags,
 }
 
 /// Delete the controller of a kind
 ///
-/// What opctl wrote is deleted. Files with edits of yours stay, and are listed.
+/// What opctl wrote is deleted. Files with edits of yours stay, and are listed. Before anything is written,
+/// cargo checks a copy of the project without it, and reports what still needs it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  opctl delete controller --group cache --kind Memcached")]
 pub(super) struct DeleteControllerArgs {
@@ -54,6 +59,8 @@ pub(super) struct DeleteControllerArgs {
     /// Kind of the resource
     #[arg(long)]
     kind: String,
+    #[command(flatten)]
+    trial: TrialFlags,
     #[command(flatten)]
     flags: Flags,
 }
@@ -72,7 +79,7 @@ impl DeleteCommand {
 
 impl DeleteApiArgs {
     fn run(self, workspace: &Workspace, old: &Project, ui: Ui) -> Result<()> {
-        let Self { group, version, kind, flags } = self;
+        let Self { group, version, kind, trial, flags } = self;
         let gvk = Gvk { group, version, kind };
         let resource = old.resource_named(&gvk)?;
         let new = old.delete_api(&gvk)?;
@@ -82,7 +89,10 @@ impl DeleteApiArgs {
         } else {
             vec![format!("{}::{}", gvk.version, gvk.kind)]
         };
-        let before = |plan: &Plan| print_references(workspace, &new, plan, &words, ui);
+        let before = |plan: &Plan| {
+            print_references(workspace, &new, plan, &words, ui)?;
+            trial.refuse_breakage(workspace, plan, &flags, ui)
+        };
         let plan = |options: &_| workspace.plan(Some(old), &new, options);
         if flags.apply_after(workspace, plan, before, ui)? && resource.api.is_some() {
             let crd = format!("{}.{}", resource.plural(), resource.api_group());
@@ -99,9 +109,12 @@ impl DeleteApiArgs {
 
 impl DeleteControllerArgs {
     fn run(self, workspace: &Workspace, old: &Project, ui: Ui) -> Result<()> {
-        let Self { group, kind, flags } = self;
+        let Self { group, kind, trial, flags } = self;
         let new = old.delete_controller(&group, &kind)?;
-        let before = |plan: &Plan| print_references(workspace, &new, plan, &[], ui);
+        let before = |plan: &Plan| {
+            print_references(workspace, &new, plan, &[], ui)?;
+            trial.refuse_breakage(workspace, plan, &flags, ui)
+        };
         let plan = |options: &_| workspace.plan(Some(old), &new, options);
         flags.apply_after(workspace, plan, before, ui)?;
         Ok(())

@@ -15,6 +15,7 @@ mod init;
 mod rename;
 mod scorecard;
 mod status;
+mod trial;
 mod update;
 
 use std::env;

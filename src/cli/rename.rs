@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::change::Flags;
+use super::trial::TrialFlags;
 use crate::error::UserError;
 use crate::project::{Project, Settings, check_value, names};
 use crate::sync::{Plan, PlanOptions, Rename, Workspace};
@@ -12,7 +13,8 @@ use crate::ui::Ui;
 /// Rename a part of a project
 ///
 /// Files move with your edits, and Rust paths to what is renamed change in your files too. The lines that
-/// still have the old name are listed.
+/// still have the old name are listed. Before anything is written, cargo checks a copy of the project with
+/// the new name.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  opctl rename kind Memcached Cache --dry-run")]
 pub(super) enum RenameCommand {
@@ -35,6 +37,8 @@ pub(super) struct RenameKindArgs {
     #[arg(long)]
     plural: Option<String>,
     #[command(flatten)]
+    trial: TrialFlags,
+    #[command(flatten)]
     flags: Flags,
 }
 
@@ -44,6 +48,8 @@ pub(super) struct RenameKindArgs {
 pub(super) struct RenameGroupArgs {
     #[command(flatten)]
     names: Names,
+    #[command(flatten)]
+    trial: TrialFlags,
     #[command(flatten)]
     flags: Flags,
 }
@@ -55,6 +61,8 @@ pub(super) struct RenameProjectArgs {
     #[command(flatten)]
     names: Names,
     #[command(flatten)]
+    trial: TrialFlags,
+    #[command(flatten)]
     flags: Flags,
 }
 
@@ -64,6 +72,8 @@ pub(super) struct RenameProjectArgs {
 pub(super) struct RenameDomainArgs {
     #[command(flatten)]
     names: Names,
+    #[command(flatten)]
+    trial: TrialFlags,
     #[command(flatten)]
     flags: Flags,
 }
@@ -91,11 +101,11 @@ impl RenameCommand {
         let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
         let old = super::model(&workspace)?;
-        let (change, flags) = match self {
-            Self::Kind(args) => (args.change(old)?, args.flags),
-            Self::Group(args) => (args.change(old)?, args.flags),
-            Self::Project(args) => (args.change(old)?, args.flags),
-            Self::Domain(args) => (args.change(old)?, args.flags),
+        let (change, trial, flags) = match self {
+            Self::Kind(args) => (args.change(old)?, args.trial, args.flags),
+            Self::Group(args) => (args.change(old)?, args.trial, args.flags),
+            Self::Project(args) => (args.change(old)?, args.trial, args.flags),
+            Self::Domain(args) => (args.change(old)?, args.trial, args.flags),
         };
         let Change { new, rename, words, warning } = change;
         let plan = |options: &PlanOptions| {
@@ -107,7 +117,7 @@ impl RenameCommand {
                 let line = reference.text.trim();
                 ui.warning(format!("{reference} still has the old name: {line}"));
             }
-            Ok(())
+            trial.refuse_breakage(&workspace, plan, &flags, ui)
         };
         if flags.apply_after(&workspace, plan, before, ui)? {
             ui.warning(warning);

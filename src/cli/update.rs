@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 
 use super::change::Flags;
-use crate::error::UserError;
+use super::trial::TrialFlags;
 use crate::project::{Settings, VERSION};
 use crate::render::TemplateSet;
-use crate::sync::{Action, Plan, PlanOptions, Trial, Workspace, read_templates};
+use crate::sync::{Plan, PlanOptions, Workspace, read_templates};
 use crate::ui::Ui;
 
 /// Update the project to the templates of this opctl
@@ -25,9 +25,8 @@ pub(super) struct UpdateArgs {
     /// `templates` in the sources of another opctl
     #[arg(long, value_name = "DIRECTORY")]
     templates: Option<PathBuf>,
-    /// Write the changes without checking that the result compiles
-    #[arg(long)]
-    no_check: bool,
+    #[command(flatten)]
+    trial: TrialFlags,
     #[command(flatten)]
     flags: Flags,
 }
@@ -42,38 +41,17 @@ impl UpdateArgs {
             Some(directory) => read_templates(directory)?,
             None => TemplateSet::of(&old.cli_version)?.unwrap_or_else(TemplateSet::current),
         };
-        let plan = |options: &PlanOptions| workspace.plan_update(old, set, &new, options);
-        let is_current = plan(&Default::default())?.steps.iter().all(|step| !step.is_change());
-        if is_current {
+        let plan = self
+            .flags
+            .plan(|options: &PlanOptions| workspace.plan_update(old, set, &new, options), ui)?;
+        if plan.steps.iter().all(|step| !step.is_change()) {
             ui.note(format!("The project is up to date with opctl {VERSION}"));
             return Ok(());
         }
-        let check = |plan: &Plan| {
-            let is_marked = plan.steps.iter().any(|step| step.action == Action::Mark);
-            if self.no_check || is_marked || self.flags.is_dry_run() {
-                return Ok(());
-            }
-            ui.status("check", "a copy of the project with the changes");
-            verdict(workspace.try_plan(plan)?)
-        };
-        if self.flags.apply_after(&workspace, plan, check, ui)? {
+        let check = |plan: &Plan| self.trial.require(&workspace, plan, &self.flags, ui);
+        if self.flags.apply_plan(&workspace, &plan, check, ui)? {
             ui.note("Next: `make manifests` and `make test`");
         }
         Ok(())
     }
-}
-
-fn verdict(trial: Trial) -> Result<()> {
-    let (problem, hint) = match trial {
-        Trial::Compiles => return Ok(()),
-        Trial::Fails => (
-            "the project compiles, but with the changes it would not: nothing was written",
-            "write the changes with `--no-check`, and resolve what cargo reports",
-        ),
-        Trial::FailsAnyway => (
-            "the project does not compile, with or without the changes: nothing was written",
-            "resolve what `cargo check --all-targets` reports, or use `--no-check`",
-        ),
-    };
-    Err(UserError::failure(problem).with_hint(hint).into())
 }

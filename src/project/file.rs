@@ -60,19 +60,18 @@ impl Project {
 
     /// Sorts all lists, so that the text does not depend on the order of the commands.
     pub(super) fn normalise(&mut self) {
-        fn key<'a>(group: &'a str, kind: &'a str, version: &'a str) -> impl Ord + use<'a> {
-            (group, kind, super::ApiVersion::parse(version).ok())
-        }
+        let by_version = |a: &str, b: &str| {
+            super::ApiVersion::parse(a).ok().cmp(&super::ApiVersion::parse(b).ok())
+        };
         self.normalise_modules();
         self.resources.sort_by(|a, b| {
-            let domains = a.group.cmp(&b.group).then_with(|| a.domain.cmp(&b.domain));
-            let keys =
-                || key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version));
-            domains.then_with(keys)
+            let kinds = (&a.group, &a.domain, &a.kind).cmp(&(&b.group, &b.domain, &b.kind));
+            kinds.then_with(|| by_version(&a.version, &b.version))
         });
         let choices = &mut self.plugins.opctl.resources;
         choices.sort_by(|a, b| {
-            key(&a.group, &a.kind, &a.version).cmp(&key(&b.group, &b.kind, &b.version))
+            let kinds = (&a.group, &a.domain, &a.kind).cmp(&(&b.group, &b.domain, &b.kind));
+            kinds.then_with(|| by_version(&a.version, &b.version))
         });
 
         // A kind has one controller, which uses the storage version: only that one has the flag.

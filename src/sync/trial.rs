@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 
 use super::commit::{self, FileSystem};
 use super::plan::Plan;
-use crate::error::UserError;
 use crate::toolchain;
 
 /// The directory of the copy: below that of cargo, where nobody keeps anything. The project's own
@@ -20,7 +19,7 @@ use crate::toolchain;
 const COPY: &str = "target/opctl/update";
 
 /// What is known of a change after its trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trial {
     /// The changed project compiles.
     Compiles,
@@ -28,39 +27,37 @@ pub enum Trial {
     Fails,
     /// The project does not compile without the change either.
     FailsAnyway,
+    /// It was not tried, because cargo cannot be started, for this reason.
+    NoCargo(String),
 }
 
 /// Applies a plan to a copy of the project, and compiles the result. The compiled dependencies are those of
 /// the project.
 ///
 /// # Errors
-/// If the copy cannot be made or changed, or if cargo cannot be started.
+/// If the copy cannot be made or changed.
 pub(super) fn try_plan(plan: &Plan, root: &Path) -> Result<Trial> {
     let copy = Copy::of(root)?;
     commit::commit(&plan.relocated(root, &copy.0), &copy.0, &mut FileSystem)?;
-    if compiles(root, &copy.0, Stdio::inherit())? {
-        return Ok(Trial::Compiles);
+    match compiles(root, &copy.0, Stdio::inherit()) {
+        Ok(true) => return Ok(Trial::Compiles),
+        Ok(false) => {}
+        Err(error) => return Ok(Trial::NoCargo(error.to_string())),
     }
     drop(copy);
     let copy = Copy::of(root)?;
-    Ok(if compiles(root, &copy.0, Stdio::null())? { Trial::Fails } else { Trial::FailsAnyway })
+    let is_fault_of_change = compiles(root, &copy.0, Stdio::null()).context("cargo")?;
+    Ok(if is_fault_of_change { Trial::Fails } else { Trial::FailsAnyway })
 }
 
-/// Whether all of a project compiles, tests included. cargo tells its progress and its errors itself.
-fn compiles(root: &Path, copy: &Path, messages: Stdio) -> Result<bool> {
+/// Whether all of a project compiles, tests included. cargo prints its progress and its errors itself.
+fn compiles(root: &Path, copy: &Path, messages: Stdio) -> io::Result<bool> {
     let mut cargo = toolchain::cargo();
     cargo.args(["check", "--all-targets", "--message-format", "short"]).current_dir(copy);
     if env::var_os("CARGO_TARGET_DIR").is_none() {
         cargo.env("CARGO_TARGET_DIR", root.join("target"));
     }
-    match cargo.stdin(Stdio::null()).stderr(messages).status() {
-        Ok(status) => Ok(status.success()),
-        Err(error) => {
-            let problem = format!("cannot check that the result compiles: cargo: {error}");
-            let hint = "install Rust (https://rustup.rs), or use `--no-check`";
-            Err(UserError::failure(problem).with_hint(hint).into())
-        }
-    }
+    Ok(cargo.stdin(Stdio::null()).stderr(messages).status()?.success())
 }
 
 /// A copy of a project, without what git and cargo keep. It goes with the value.
@@ -82,6 +79,10 @@ impl Drop for Copy {
     fn drop(&mut self) {
         // It is in nobody's way, and the next one replaces it.
         let _ = remove(&self.0);
+        // The directories above it that have nothing else, where cargo has written nothing.
+        for directory in self.0.ancestors().skip(1).take(2) {
+            let _ = fs::remove_dir(directory);
+        }
     }
 }
 

@@ -314,7 +314,7 @@ impl Workspace {
     /// Tries a plan in a copy of the project. cargo prints its progress, and why something fails.
     ///
     /// # Errors
-    /// If the copy cannot be made or changed, or if cargo cannot be started.
+    /// If the copy cannot be made or changed.
     pub fn try_plan(&self, plan: &Plan) -> Result<Trial> {
         trial::try_plan(plan, self.disk.root())
     }
