@@ -94,9 +94,6 @@ impl Flags {
         }
         let conflicts = plan.conflicts().count();
         if conflicts == 0 {
-            for path in orphans(plan) {
-                ui.warning(format!("{path} is compiled by nobody: you deleted its mod.rs"));
-            }
             before(plan)?;
         }
         if conflicts == 0 && !self.dry_run {
@@ -109,6 +106,7 @@ impl Flags {
         if self.dry_run {
             return Ok(false);
         }
+        warn_of_uncompiled(workspace, plan, ui)?;
         match marked(plan) {
             None => Ok(true),
             Some(error) => Err(error.into()),
@@ -233,21 +231,18 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
     Ok(serde_json::json!({ "changes": serde_json::to_value(changes)? }))
 }
 
-/// The new Rust files whose list of modules the user has deleted.
-fn orphans(plan: &Plan) -> Vec<&str> {
-    let is_deleted = |path: String| {
-        let is_kept = |step: &Step| step.path == path && matches!(step.action, Action::Keep(_));
-        plan.steps.iter().any(is_kept)
-    };
-    let is_orphan = |step: &&Step| match (step.action, step.path.rsplit_once('/')) {
-        (Action::Create, Some((directory, name))) if name.ends_with(".rs") => {
-            let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
-            let list = if name == "mod.rs" { parent } else { directory };
-            directory.starts_with("src/") && is_deleted(format!("{list}/mod.rs"))
-        }
-        _ => false,
-    };
-    plan.steps.iter().filter(is_orphan).map(|step| step.path.as_str()).collect()
+/// Warns of new Rust files that nobody compiles, because the user has moved or deleted what declared them.
+fn warn_of_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> {
+    let is_new = |step: &Step| step.action == Action::Create && step.path.ends_with(".rs");
+    if !plan.steps.iter().any(is_new) {
+        return Ok(());
+    }
+    let uncompiled = workspace.uncompiled()?;
+    let is_uncompiled = |step: &&Step| is_new(step) && uncompiled.contains(&step.path);
+    for step in plan.steps.iter().filter(is_uncompiled) {
+        ui.warning(format!("{} is compiled by nobody: no `mod` leads to it", step.path));
+    }
+    Ok(())
 }
 
 fn conflict_error(plan: &Plan, conflicts: usize) -> UserError {

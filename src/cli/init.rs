@@ -13,7 +13,7 @@ use crate::ui::Ui;
 /// Scaffold a project in the current directory
 ///
 /// In a directory that contains a project, the flags change its settings. The project keeps its APIs, your
-/// edits, and every setting that no flag changes.
+/// edits, and every setting that no flag changes. Where PROJECT was lost, it is made again from the other files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opctl init --domain example.com")]
 pub struct InitArgs {
@@ -41,8 +41,9 @@ impl InitArgs {
         self.check()?;
         let directory = super::directory()?;
         let workspace = Workspace::at(&directory)?;
-        if !self.flags.force() {
-            workspace.check_not_lost()?;
+        if !self.flags.force() && workspace.has_lost_project()? {
+            let name = default_name(&directory).unwrap_or_else(|_| "operator".to_owned());
+            return super::adopt::run(&workspace, &self.settings(), &name, &self.flags, ui);
         }
         let old = workspace.project();
         let base = match (old, &self.project_name) {
@@ -55,14 +56,7 @@ impl InitArgs {
             (None, Some(name)) => Project::new(name.clone()),
             (None, None) => Project::new(default_name(&directory)?),
         };
-        let project = base.with_settings(Settings {
-            name: self.project_name.clone(),
-            domain: self.domain.clone(),
-            license: self.license,
-            owner: self.owner.clone(),
-            namespaced: self.namespaced.then_some(true),
-            ..Settings::default()
-        })?;
+        let project = base.with_settings(self.settings())?;
         if let Some(parent) = workspace.parent_project().filter(|_| old.is_none()) {
             ui.warning(format!("the directory is in another project: {}", parent.display()));
         }
@@ -71,6 +65,17 @@ impl InitArgs {
             ui.note("Next: opctl create api --group cache --version v1alpha1 --kind Memcached");
         }
         Ok(())
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            name: self.project_name.clone(),
+            domain: self.domain.clone(),
+            license: self.license,
+            owner: self.owner.clone(),
+            namespaced: self.namespaced.then_some(true),
+            ..Settings::default()
+        }
     }
 
     fn has_settings(&self) -> bool {

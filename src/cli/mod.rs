@@ -1,5 +1,6 @@
 //! The command line: flags become requests; their effects are in the other modules.
 
+mod adopt;
 mod audit;
 mod bundle;
 mod change;

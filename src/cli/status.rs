@@ -20,6 +20,7 @@ use crate::ui::Ui;
         the markers of a conflict, `stale` if it is a copy that differs from its original, or `extra` if \
         opctl did not write it. An `outdated` file is not what \
         PROJECT says: PROJECT was changed by hand, or other templates wrote the file.\n\n\
+        Rust files in src that no `mod` leads to are reported: nobody compiles them.\n\n\
         Edits are yours to make. The exit code is 4 if a file is conflicting, stale or outdated, or if a list \
         of modules or manifests is missing.",
     after_help = "Examples:\n  opctl status\n  opctl status --output json"
@@ -55,6 +56,9 @@ impl StatusArgs {
                 ui.data(format!("{:#}", serde_json::to_value(report(project, &files))?))?
             }
             Format::Text => print(project, &files, ui)?,
+        }
+        for path in workspace.uncompiled()? {
+            ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
         }
         match drift(project, &files) {
             None => Ok(ExitCode::SUCCESS),

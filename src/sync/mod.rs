@@ -2,6 +2,7 @@
 //! command can print, and its commit.
 
 mod action;
+mod adopt;
 mod comments;
 mod commit;
 mod diff;
@@ -9,6 +10,7 @@ mod disk;
 mod file;
 mod lockfile;
 mod merge;
+mod modules;
 mod moves;
 mod output;
 mod plan;
@@ -21,6 +23,7 @@ mod trial;
 mod workspace;
 
 pub use action::{Action, Reason};
+pub use adopt::Adopted;
 pub use diff::{DiffOptions, FileDiff};
 pub use output::Output;
 pub use plan::{Conflicts, Plan, PlanOptions, Step};

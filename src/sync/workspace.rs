@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::action::Action;
+use super::adopt::{self, Adopted};
 use super::comments;
 use super::commit::{self, FileSystem};
 use super::diff::{self, DiffOptions, FileDiff};
 use super::disk::Disk;
 use super::lockfile::{self, Lockfile};
 use super::merge::{self, Merged};
+use super::modules;
 use super::output::Output;
 use super::plan::{Plan, PlanOptions, Step};
 use super::references::{self, Reference};
@@ -33,6 +35,8 @@ pub struct Workspace {
     /// The contents of `PROJECT`, if it exists.
     current: Option<Current>,
     lock: Lockfile,
+    /// What opctl wrote, if `PROJECT` was lost.
+    lost: Lockfile,
     /// Whether a command was undone that was interrupted.
     was_restored: bool,
     /// Held until the command ends.
@@ -96,10 +100,14 @@ impl Workspace {
             None => None,
         };
         let written = match disk.read(lockfile::FILE)?.contents {
-            Some(bytes) if current.is_some() => Lockfile::parse(&String::from_utf8_lossy(&bytes))?,
-            _ => Lockfile::default(),
+            Some(bytes) => Lockfile::parse(&String::from_utf8_lossy(&bytes))?,
+            None => Lockfile::default(),
         };
-        Ok(Self { disk, current, lock: written, was_restored, _lock: lock })
+        let (written, lost) = match current {
+            Some(_) => (written, Lockfile::default()),
+            None => (Lockfile::default(), written),
+        };
+        Ok(Self { disk, current, lock: written, lost, was_restored, _lock: lock })
     }
 
     /// Whether an earlier command was undone, because it was interrupted.
@@ -107,15 +115,41 @@ impl Workspace {
         self.was_restored
     }
 
-    /// Refuses a directory whose `PROJECT` was lost: opctl wrote its files.
+    /// Whether opctl wrote the files of the directory, and `PROJECT` is gone.
     ///
     /// # Errors
-    /// A [`UserError`] if there is a `PROJECT.lock` without a `PROJECT`.
-    pub fn check_not_lost(&self) -> Result<(), UserError> {
-        match self.current.is_none() && is_lost(self.disk.root()) {
-            true => Err(no_project(self.disk.root())),
-            false => Ok(()),
-        }
+    /// If a file cannot be read.
+    pub fn has_lost_project(&self) -> Result<bool> {
+        Ok(self.current.is_none() && adopt::is_project(&self.disk, &self.lost)?)
+    }
+
+    /// What the files of a project say of the `PROJECT` that was lost. `settings` are what the user says.
+    ///
+    /// # Errors
+    /// If the model cannot be recognized, or if a file cannot be read.
+    pub fn adopt(&self, settings: &Settings, default_name: &str) -> Result<Adopted> {
+        adopt::adopt(&self.disk, &self.lost, settings, default_name)
+    }
+
+    /// Plans to write the `PROJECT` that was lost. A `PROJECT.lock` that was lost, too, has the files that are as
+    /// opctl would write them: of others nobody knows what it wrote.
+    ///
+    /// # Errors
+    /// If the model cannot be rendered, or if a file cannot be read.
+    pub fn plan_adoption(&self, project: &Project) -> Result<Plan> {
+        let lock = if self.lost == Lockfile::default() {
+            let mut pristine = Tree::new();
+            for (path, file) in render(project)? {
+                let ours = self.disk.read(&path)?.contents;
+                if ours.is_some_and(|ours| merge::same(&ours, &file.text)) {
+                    pristine.insert(path, file);
+                }
+            }
+            Lockfile::default().after(&Tree::new(), &pristine)
+        } else {
+            self.lost.clone()
+        };
+        Ok(Plan { steps: vec![self.lock_step(&lock)?, self.project_step(project)?] })
     }
 
     /// The project that the directory is in, without being its root.
@@ -311,6 +345,15 @@ impl Workspace {
         references::find(words, &render(new)?, plan, &self.disk)
     }
 
+    /// The Rust files that nobody compiles, because no `mod` leads to them.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn uncompiled(&self) -> Result<Vec<String>> {
+        // The directories may be new.
+        modules::uncompiled(&Disk::new(self.disk.root())?)
+    }
+
     /// Tries a plan in a copy of the project. cargo prints its progress, and why something fails.
     ///
     /// # Errors
@@ -375,7 +418,7 @@ fn no_project(directory: &Path) -> UserError {
     let error = UserError::failure(format!("no PROJECT file in {}", directory.display()));
     if is_lost(directory) {
         return error.with_hint(
-            "restore it, for example with `git checkout PROJECT`: opctl wrote files here, as PROJECT.lock says",
+            "restore it, for example with `git checkout PROJECT`, or make it again from the other files with `opctl init`",
         );
     }
     match parent_project(directory) {
