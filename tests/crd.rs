@@ -24,11 +24,12 @@ fn kind(kind: &str) -> CrdSelector<'_> {
 }
 
 /// All types of the fixtures.
-fn all() -> [Crd; 3] {
+fn all() -> [Crd; 4] {
     [
         read("box.yaml", CrdSelector::default()).unwrap(),
         read("several.yaml", kind("Mode")).unwrap(),
         read("several.yaml", kind("Settings")).unwrap(),
+        read("routes.yaml", CrdSelector::default()).unwrap(),
     ]
 }
 
@@ -41,6 +42,17 @@ fn types_and_objects_are_as_expected() {
         let object = serde_saphyr::to_string(&minimal_object(&crd).unwrap().fields).unwrap();
         assert.eq(object, Data::read_from(&path(".object.yaml"), None));
     }
+}
+
+#[test]
+fn equal_schemas_share_one_type() {
+    let types = read("routes.yaml", CrdSelector::default()).unwrap().types("");
+    let count = |text: &str| types.matches(text).count();
+    // The spec, the status, both kinds of routes (which are equal), the backend, and the fallback.
+    assert_eq!(count("pub struct "), 5, "{types}");
+    assert_eq!(count("pub enum "), 1, "{types}");
+    // What is said of one of them is not said of all.
+    assert_eq!((count("Where requests go"), count("gets copies")), (2, 0), "{types}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The part of a CRD's schema that determines the Rust types and the required fields of an object.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use serde::Deserialize;
 use serde_yaml::Value;
@@ -59,6 +60,42 @@ impl Default for Additional {
 impl Schema {
     pub fn is_required(&self, field: &str) -> bool {
         self.required.contains(field)
+    }
+
+    /// What determines the Rust type of a value: schemas with the same shape have the same one.
+    pub fn shape(&self) -> String {
+        let mut shape = String::new();
+        self.write_shape(&mut shape);
+        shape
+    }
+
+    fn write_shape(&self, shape: &mut String) {
+        let Self { type_, format, int_or_string, preserves_unknown_fields, .. } = self;
+        // Quoted names cannot be taken for what is around them.
+        let _ = write!(shape, "{type_:?}{format:?}{int_or_string}{preserves_unknown_fields}");
+        if let Some(values) = self.strings() {
+            let _ = write!(shape, "{values:?}");
+        }
+        if let Some(items) = &self.items {
+            shape.push('[');
+            items.write_shape(shape);
+            shape.push(']');
+        }
+        match &self.additional_properties {
+            Additional::Any(any) => drop(write!(shape, "{any}")),
+            Additional::Of(values) => {
+                shape.push('<');
+                values.write_shape(shape);
+                shape.push('>');
+            }
+        }
+        shape.push('{');
+        for (name, property) in &self.properties {
+            let (required, nullable) = (self.is_required(name), property.nullable);
+            let _ = write!(shape, "{name:?}{required}{nullable}:");
+            property.write_shape(shape);
+        }
+        shape.push('}');
     }
 
     pub fn is_object(&self) -> bool {

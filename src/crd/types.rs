@@ -1,6 +1,6 @@
 //! Derives Rust types from a schema.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
 
@@ -56,6 +56,9 @@ pub struct Variant {
 
 const VALUE: Type = Type::Plain("serde_json::Value", true);
 
+/// The names of the properties of each shape, with how often each is used.
+type Uses = HashMap<String, BTreeMap<String, usize>>;
+
 /// All types of a kind; each comes before the types of its fields.
 #[derive(Debug, Default)]
 pub struct Types {
@@ -64,6 +67,9 @@ pub struct Types {
     names: Names,
     /// The names of the definitions that implement `Default`.
     with_default: BTreeSet<String>,
+    uses: Uses,
+    /// The place of the definition of each shape.
+    shared: HashMap<String, usize>,
     pub definitions: Vec<Definition>,
 }
 
@@ -77,6 +83,7 @@ impl Types {
     /// field gets one of the identifiers `taken`.
     pub fn root(&mut self, name: &str, prefix: &str, schema: &Schema, taken: &[&str]) {
         prefix.clone_into(&mut self.prefix);
+        schema.properties.iter().for_each(|(name, schema)| count(name, schema, &mut self.uses));
         self.names.taken.insert(name.to_owned());
         self.structure(name.to_owned(), prefix, schema, taken);
     }
@@ -85,9 +92,8 @@ impl Types {
         if schema.int_or_string {
             return Type::Plain("intstr::IntOrString", true);
         }
-        if let Some(values) = schema.strings() {
-            let name = self.free_name(prefix, property);
-            return self.string_enum(name, &values, schema).unwrap_or(Type::Plain("String", true));
+        if schema.strings().is_some() {
+            return self.definition(prefix, property, schema);
         }
         let format = schema.format.as_deref();
         match schema.type_.as_deref() {
@@ -117,13 +123,63 @@ impl Types {
                 {
                     Type::Map(Box::new(VALUE))
                 }
-                Additional::Any(false) => {
-                    let name = self.free_name(prefix, property);
-                    self.structure(name.clone(), &name, schema, &[]);
-                    Type::Named(name)
-                }
+                Additional::Any(false) => self.definition(prefix, property, schema),
             },
             _ => VALUE,
+        }
+    }
+
+    /// The definition of an object or an enum. Those of the same shape share one, which is named after the
+    /// property that most of them have.
+    fn definition(&mut self, path: &str, property: &str, schema: &Schema) -> Type {
+        let shape = schema.shape();
+        if let Some(place) = self.shared.get(&shape) {
+            let name = self.definitions[*place].name.clone();
+            self.keep_common_docs(schema);
+            return Type::Named(name);
+        }
+        let uses = self.uses.get(&shape).filter(|uses| uses.values().sum::<usize>() > 1);
+        let usual = uses.and_then(|uses| uses.iter().rev().max_by_key(|(_, count)| **count));
+        let name = match usual {
+            Some((usual, _)) => self.free_name(&self.prefix.clone(), &usual.clone()),
+            None => self.free_name(path, property),
+        };
+        let place = self.definitions.len();
+        match schema.strings() {
+            Some(values) => {
+                if self.string_enum(name.clone(), &values, schema).is_none() {
+                    return Type::Plain("String", true);
+                }
+            }
+            None => self.structure(name.clone(), &name, schema, &[]),
+        }
+        if has_definition(schema) {
+            self.shared.insert(shape, place);
+        }
+        Type::Named(name)
+    }
+
+    /// Drops the descriptions of shared types that are about one of the places where they are used.
+    fn keep_common_docs(&mut self, schema: &Schema) {
+        if let Some(place) = self.shared.get(&schema.shape()) {
+            let definition = &mut self.definitions[*place];
+            if definition.docs != schema.description {
+                definition.docs.clear();
+            }
+            if let Shape::Struct { fields, .. } = &mut definition.shape {
+                for (field, property) in fields.iter_mut().zip(schema.properties.values()) {
+                    if field.docs != property.description {
+                        field.docs.clear();
+                    }
+                }
+            }
+        }
+        let values = match &schema.additional_properties {
+            Additional::Of(values) => Some(values.as_ref()),
+            Additional::Any(_) => None,
+        };
+        for part in schema.properties.values().chain(schema.items.as_deref()).chain(values) {
+            self.keep_common_docs(part);
         }
     }
 
@@ -222,6 +278,28 @@ impl Definition {
             has_default: false,
         }
     }
+}
+
+/// Counts the names of the properties that have each shape, of those that have definitions.
+fn count(property: &str, schema: &Schema, uses: &mut Uses) {
+    if has_definition(schema) {
+        *uses.entry(schema.shape()).or_default().entry(property.to_owned()).or_default() += 1;
+    }
+    for (property, schema) in &schema.properties {
+        count(property, schema, uses);
+    }
+    if let Additional::Of(values) = &schema.additional_properties {
+        count(property, values, uses);
+    }
+    if let Some(items) = &schema.items {
+        count(property, items, uses);
+    }
+}
+
+/// Whether a schema may share its definition: an object without properties says too little to be the same as
+/// another one.
+fn has_definition(schema: &Schema) -> bool {
+    schema.strings().is_some() || !schema.properties.is_empty()
 }
 
 /// Names that are distinct.
