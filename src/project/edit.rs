@@ -63,6 +63,14 @@ impl Project {
         project.verified()
     }
 
+    /// The project with the templates of a version of opctl.
+    ///
+    /// # Errors
+    /// If the project would be invalid.
+    pub fn with_version(&self, version: &str) -> Result<Self, UserError> {
+        Self { cli_version: version.to_owned(), ..self.clone() }.verified()
+    }
+
     /// The project that deploys this image or, without one, the image that its Makefile names.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod pack;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use anyhow::{Context, Result};
@@ -17,6 +17,14 @@ use crate::project::VERSION;
 static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/frozen.tar.gz"));
 
 impl TemplateSet {
+    /// The versions whose templates this opctl has.
+    ///
+    /// # Errors
+    /// If the build script has packed none that can be unpacked.
+    pub fn versions() -> Result<BTreeSet<String>> {
+        Ok(frozen()?.into_keys().chain([VERSION.to_owned()]).collect())
+    }
+
     /// The templates of a release, if this opctl has them. They live as long as the process.
     ///
     /// # Errors
@@ -25,10 +33,13 @@ impl TemplateSet {
         if version == VERSION {
             return Ok(Some(Self::current()));
         }
-        let mut sets =
-            unpack(ARCHIVE).context("cannot unpack the templates of earlier releases")?;
-        Ok(sets.remove(version).map(|sources| &*Box::leak(Box::new(Self::new(sources)))))
+        Ok(frozen()?.remove(version).map(|sources| &*Box::leak(Box::new(Self::new(sources)))))
     }
+}
+
+/// The template sets of earlier releases, by version.
+fn frozen() -> Result<BTreeMap<String, Sources>> {
+    unpack(ARCHIVE).context("cannot unpack the templates of earlier releases")
 }
 
 /// The files of a set by name.

@@ -244,8 +244,8 @@ impl Workspace {
         self.finish(new, &base, &theirs, &gone, &lock, options)
     }
 
-    /// Plans the update of the project to `new`, the same model with the templates of this opctl. What opctl
-    /// once wrote is the base of a file only if `old` is still rendered to it by `set`.
+    /// Plans the update of the project to `new`, the same model with the templates `target`. What opctl once wrote
+    /// is the base of a file only if `old` is still rendered to it by `set`.
     ///
     /// # Errors
     /// If a model cannot be rendered, or if a file cannot be read.
@@ -254,11 +254,12 @@ impl Workspace {
         old: &Project,
         set: &'static TemplateSet,
         new: &Project,
+        target: &'static TemplateSet,
         options: &PlanOptions,
     ) -> Result<Plan> {
         let mut base = Renderer::new(set)?.render(old)?;
         base.retain(|path, file| self.lock.is_base(path, &file.text));
-        let theirs = render(new)?;
+        let theirs = Renderer::new(target)?.render(new)?;
         for (path, file) in &theirs {
             // Without its base it would come back.
             let is_unknown = self.lock.contains(path) && !base.contains_key(path);

@@ -154,8 +154,8 @@ fn update(directory: &Path) -> bool {
     let workspace = Workspace::open(directory).unwrap();
     let project = workspace.project().unwrap();
     let new = project.with_settings(Default::default()).unwrap();
-    let options = PlanOptions::default();
-    let plan = workspace.plan_update(project, TemplateSet::current(), &new, &options).unwrap();
+    let (options, set) = (PlanOptions::default(), TemplateSet::current());
+    let plan = workspace.plan_update(project, set, &new, set, &options).unwrap();
     plan.conflicts().next().is_none() && workspace.apply(&plan).is_ok()
 }
 

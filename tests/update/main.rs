@@ -11,6 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use opctl::render::TemplateSet;
+use opctl::sync::{PlanOptions, Workspace, read_templates};
 use tempfile::TempDir;
 
 use edits::EDITS;
@@ -79,6 +81,36 @@ fn a_project_without_edits_becomes_what_is_made_today() {
     for path in updated.keys().chain(expected.keys()) {
         assert!(updated.get(path) == expected.get(path), "{}", path.display());
     }
+}
+
+#[test]
+fn an_update_to_earlier_templates_and_back_keeps_edits() {
+    let place = Place::new();
+    let path = place.project.join("src/controller/cache/memcached.rs");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "// mine\n").unwrap();
+    let before = place.files();
+
+    let target = read_templates(&old::templates()).unwrap();
+    let workspace = Workspace::open(&place.project).unwrap();
+    let project = workspace.project().unwrap();
+    let new = project.with_version(old::VERSION).unwrap();
+    let options = PlanOptions::default();
+    let plan = workspace.plan_update(project, TemplateSet::current(), &new, target, &options);
+    let plan = plan.unwrap();
+    assert_eq!(plan.conflicts().next(), None);
+    workspace.apply(&plan).unwrap();
+    drop(workspace);
+
+    let (earlier, expected) = (place.files(), Place::old().files());
+    let edited = Path::new("src/controller/cache/memcached.rs");
+    let is_same = |path: &Path| path != edited && path != Path::new("PROJECT.lock");
+    for path in earlier.keys().chain(expected.keys()).filter(|path| is_same(path)) {
+        assert!(earlier.get(path) == expected.get(path), "{}", path.display());
+    }
+    assert!(earlier[edited].ends_with("// mine\n"), "{}", earlier[edited]);
+    let output = place.update();
+    assert!(output.status.success(), "{output:?}");
+    assert!(place.files() == before);
 }
 
 #[test]

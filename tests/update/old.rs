@@ -10,7 +10,7 @@ use opctl::render::Renderer;
 use opctl::sync::read_templates;
 
 /// The version of that opctl.
-const VERSION: &str = "0.0.1";
+pub const VERSION: &str = "0.0.1";
 
 /// Its templates.
 pub fn templates() -> PathBuf {
