@@ -13,8 +13,7 @@
 //!
 //! [`crd`] generates the Rust types of an external type from its CRD, [`cluster`] runs a real control
 //! plane on this machine, [`package`] makes what is shipped, [`audit`] compares the permissions of an operator
-//! with its requests, [`cli`]
-//! turns flags into requests, and [`ui`] is the only printer. [`yaml`] and [`text`] limit what comes from
+//! with its requests, [`migrate`] reads Go projects, [`cli`] turns flags into requests, and [`ui`] is the only printer. [`yaml`] and [`text`] limit what comes from
 //! outside: the files that users edit or download.
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
@@ -26,6 +25,7 @@ pub mod cluster;
 pub mod crd;
 pub mod error;
 pub mod hash;
+pub mod migrate;
 pub mod package;
 pub mod project;
 pub mod render;

@@ -1,17 +1,18 @@
 //! `opctl create api`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Subcommand};
 
 use super::change::Flags;
-use crate::crd::{self, Crd, CrdSelector};
+use crate::crd::{self, Crd, CrdSelector, OwnKind};
 use crate::error::UserError;
 use crate::project::names::Module;
 use crate::project::options::{RecipeOptions, argument};
-use crate::project::{ApiRequest, CheckedApi, Gvk, Project, check_value, flag_of};
-use crate::render::{TemplateSet, extra_files};
+use crate::project::{ApiRequest, CheckedApi, Gvk, NO_RECIPE, Project, check_value, flag_of};
+use crate::render::{TemplateSet, extra_files, own_files};
 use crate::sync::Workspace;
 use crate::ui::Ui;
 
@@ -30,7 +31,7 @@ pub enum CreateCommand {
     override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]\n       opctl create api --crd <FILE> [OPTIONS]"
 )]
 #[command(
-    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
+    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false\n  opctl create api --crd config/crd/bases/cache.example.com_memcacheds.yaml --own"
 )]
 pub struct CreateApiArgs {
     /// API group, without the project's domain
@@ -60,6 +61,9 @@ pub struct CreateApiArgs {
     /// Use the external type that this CRD defines instead of creating a resource; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     crd: Option<PathBuf>,
+    /// Create the resource that `--crd` defines, with all its served versions
+    #[arg(long, requires = "crd")]
+    own: bool,
     #[command(flatten)]
     go: GoFlags,
     /// Recipe to scaffold the API from [default: the recipe for the kind, else none]
@@ -122,6 +126,9 @@ impl CreateApiArgs {
         let directory = super::directory()?;
         let workspace = Workspace::open(&directory)?;
         let project = super::model(&workspace)?;
+        if self.own {
+            return self.create_own(&workspace, project, ui);
+        }
         let crd = self.crd()?;
         let mut api = project.check_api(self.request(project, crd.as_ref())?)?;
         self.choose(&mut api, project, ui)?;
@@ -159,12 +166,76 @@ impl CreateApiArgs {
             .with_hint("omit `--resource`")
             .into());
         }
-        let selector = CrdSelector {
+        Ok(Some(Crd::open(path, self.selector())?))
+    }
+
+    fn selector(&self) -> CrdSelector<'_> {
+        CrdSelector {
             group: self.group.as_deref(),
             version: self.version.as_deref(),
             kind: self.kind.as_deref(),
+        }
+    }
+
+    /// Creates the kind that a CRD has defined so far.
+    fn create_own(&self, workspace: &Workspace, project: &Project, ui: Ui) -> Result<()> {
+        self.refuse_own_flags()?;
+        let path = self.crd.as_deref().context("missing argument `--crd`")?;
+        let kind = OwnKind::open(path, self.selector())?;
+        let controller =
+            self.controller.unwrap_or_else(|| ui.confirm("Create the controller?", true));
+        let request = ApiRequest {
+            plural: self.plural.clone(),
+            namespaced: self.namespaced,
+            force: self.flags.force(),
+            module: self.module.clone(),
+            ..ApiRequest::default()
         };
-        Ok(Some(Crd::open(path, selector)?))
+        let new = project.with_own_kind(&kind.versions(&project.domain, &request)?, controller)?;
+        let mut base = project.clone();
+        if self.flags.force() {
+            for api in kind.versions(&project.domain, &request)? {
+                if let Some(resource) = project.resource(&api.gvk) {
+                    base = base.without_api(resource);
+                }
+            }
+        }
+        let files = own_files(&new, &kind, &BTreeMap::new())?;
+        let plan = |options: &_| workspace.plan_with(Some(&base), &new, files.clone(), options);
+        if self.flags.apply(workspace, plan, ui)? {
+            for note in &kind.notes {
+                ui.warning(format!("not carried over: {note}"));
+            }
+            ui.note("Next: check the types with `make manifests` and `git diff config/crd`");
+        }
+        Ok(())
+    }
+
+    /// Refuses the flags that contradict `--own`.
+    fn refuse_own_flags(&self) -> Result<(), UserError> {
+        if self.resource == Some(false) {
+            let reason = "`--own` creates the resource";
+            return Err(UserError::invalid_value("--resource[=<BOOL>]", false, reason)
+                .with_hint("omit `--own` to use the kind as an external type"));
+        }
+        match self.recipe.as_deref() {
+            None | Some(NO_RECIPE) => {}
+            Some(recipe) => {
+                let reason = "the types are made from the CRD";
+                return Err(UserError::invalid_value("--recipe <NAME>", recipe, reason)
+                    .with_hint("omit `--recipe`"));
+            }
+        }
+        let options = self.options();
+        match options.given().next() {
+            None => Ok(()),
+            Some(given) => {
+                let argument = argument(given.name);
+                let reason = "the types are made from the CRD";
+                Err(UserError::invalid_value(argument, given.value, reason)
+                    .with_hint(format!("omit `{}`", flag_of(argument))))
+            }
+        }
     }
 
     fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {

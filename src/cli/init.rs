@@ -1,11 +1,12 @@
 //! `opctl init`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::change::Flags;
 use crate::error::UserError;
+use crate::migrate::Source;
 use crate::project::{License, Project, Settings, check_value, names};
 use crate::sync::Workspace;
 use crate::ui::Ui;
@@ -15,7 +16,9 @@ use crate::ui::Ui;
 /// In a directory that contains a project, the flags change its settings. The project keeps its APIs, your
 /// edits, and every setting that no flag changes. Where PROJECT was lost, it is made again from the other files.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  opctl init --domain example.com")]
+#[command(
+    after_help = "Examples:\n  opctl init --domain example.com\n  opctl init --from ../memcached-operator"
+)]
 pub struct InitArgs {
     /// Domain of the API groups [default: my.domain]
     #[arg(long)]
@@ -32,6 +35,12 @@ pub struct InitArgs {
     /// Restrict the operator to its own namespace
     #[arg(long)]
     namespaced: bool,
+    /// Make the project of a Go project of kubebuilder or operator-sdk, which is only read
+    ///
+    /// Its settings, kinds, types, samples and RBAC markers are carried over. MIGRATION.md lists what has become of
+    /// each file, and what is left to do. The other flags win over its settings.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags,
 }
@@ -41,11 +50,14 @@ impl InitArgs {
         self.check()?;
         let directory = super::directory()?;
         let workspace = Workspace::at(&directory)?;
-        if !self.flags.force() && workspace.has_lost_project()? {
+        if !self.flags.force() && self.from.is_none() && workspace.has_lost_project()? {
             let name = default_name(&directory).unwrap_or_else(|_| "operator".to_owned());
             return super::adopt::run(&workspace, &self.settings(), &name, &self.flags, ui);
         }
         let old = workspace.project();
+        if let Some(from) = &self.from {
+            return self.migrate(from, &directory, &workspace, ui);
+        }
         let base = match (old, &self.project_name) {
             (Some(project), _) if self.flags.force() || self.has_settings() => project.clone(),
             (Some(_), _) => {
@@ -57,12 +69,37 @@ impl InitArgs {
             (None, None) => Project::new(default_name(&directory)?),
         };
         let project = base.with_settings(self.settings())?;
-        if let Some(parent) = workspace.parent_project().filter(|_| old.is_none()) {
-            ui.warning(format!("the directory is in another project: {}", parent.display()));
+        if old.is_none() {
+            warn_of_parent(&workspace, ui);
         }
         let plan = |options: &_| workspace.plan(old, &project, options);
         if self.flags.apply(&workspace, plan, ui)? && old.is_none() {
             ui.note("Next: opctl create api --group cache --version v1alpha1 --kind Memcached");
+        }
+        Ok(())
+    }
+
+    /// Makes the project of a Go project.
+    fn migrate(&self, from: &Path, directory: &Path, workspace: &Workspace, ui: Ui) -> Result<()> {
+        if workspace.project().is_some() || workspace.has_lost_project()? {
+            return Err(UserError::failure("the directory already contains a project")
+                .with_hint("run the command in a new directory")
+                .into());
+        }
+        let source = Source::open(from, directory)?;
+        let name = self.project_name.clone().unwrap_or_else(|| source.name());
+        check_value("--project-name <NAME>", &name, names::project_name)?;
+        let base = Project::new(name).with_settings(source.settings(self.settings()))?;
+        let migration = source.migrate(&base)?;
+        warn_of_parent(workspace, ui);
+        let plan = |options: &_| {
+            workspace.plan_with(None, &migration.project, migration.files.clone(), options)
+        };
+        if self.flags.apply(workspace, plan, ui)? {
+            for note in &migration.to_do {
+                ui.warning(format!("not carried over: {note}"));
+            }
+            ui.note("Next: read MIGRATION.md, then `make manifests` and `make test`");
         }
         Ok(())
     }
@@ -97,6 +134,12 @@ impl InitArgs {
             check_value("--owner <OWNER>", owner, names::owner)?;
         }
         Ok(())
+    }
+}
+
+fn warn_of_parent(workspace: &Workspace, ui: Ui) {
+    if let Some(parent) = workspace.parent_project() {
+        ui.warning(format!("the directory is in another project: {}", parent.display()));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::text::{rust_literal, visible};
 /// The name of the type of maps, as it is imported.
 const MAP: &str = "BTreeMap";
 /// rustfmt's `max_width`.
-const WIDTH: usize = 100;
+pub const WIDTH: usize = 100;
 /// rustfmt's `attr_fn_like_width`: the maximum width of the arguments of an attribute on one line.
 const ATTRIBUTE_WIDTH: usize = 70;
 /// The fields that kube adds to those of an object without a spec.
@@ -187,7 +187,7 @@ fn rust(type_: &Type, map: &str) -> String {
 
 /// An attribute on one line, or with one argument per line. rustfmt allows a single argument the width of
 /// the file.
-fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
+pub fn attribute(indent: &str, name: &str, arguments: &[String]) -> String {
     let list = arguments.join(", ");
     let line = format!("{indent}#[{name}({list})]");
     let fits =

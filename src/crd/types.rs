@@ -304,19 +304,25 @@ fn has_definition(schema: &Schema) -> bool {
 
 /// Names that are distinct.
 #[derive(Debug, Default)]
-struct Names {
+pub struct Names {
     taken: BTreeSet<String>,
     /// The lowest number that may be free, of names that were taken.
     numbers: BTreeMap<String, usize>,
 }
 
 impl Names {
-    fn new(taken: impl IntoIterator<Item = String>) -> Self {
+    /// All names but these are free.
+    pub fn new(taken: impl IntoIterator<Item = String>) -> Self {
         Self { taken: taken.into_iter().collect(), numbers: BTreeMap::new() }
     }
 
+    /// Whether a name is taken.
+    pub fn contains(&self, name: &str) -> bool {
+        self.taken.contains(name)
+    }
+
     /// The name, or if it is taken the first one with a number that is not.
-    fn unique(&mut self, name: String, number: fn(&str, usize) -> String) -> String {
+    pub fn unique(&mut self, name: String, number: fn(&str, usize) -> String) -> String {
         if self.taken.insert(name.clone()) {
             return name;
         }
@@ -332,7 +338,7 @@ impl Names {
 }
 
 /// A property name that can be split into words: an acronym keeps the `s` of its plural, as in `podIPs`.
-fn words(property: &str) -> String {
+pub fn words(property: &str) -> String {
     let mut chars: Vec<char> =
         property.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     for i in 2..chars.len() {
@@ -345,7 +351,7 @@ fn words(property: &str) -> String {
 }
 
 /// The identifier of a field, which can be raw.
-fn ident_of(property: &str) -> String {
+pub fn ident_of(property: &str) -> String {
     let name = words(property).to_snake_case();
     match name.chars().next() {
         None => "field".to_owned(),
@@ -355,7 +361,7 @@ fn ident_of(property: &str) -> String {
 }
 
 /// The name that serde's `rename_all = "camelCase"` derives from an identifier.
-fn camel_case(ident: &str) -> String {
+pub fn camel_case(ident: &str) -> String {
     let ident = ident.strip_prefix("r#").unwrap_or(ident);
     let mut camel = String::new();
     let mut starts_word = false;

@@ -5,14 +5,15 @@ use serde_yaml::Mapping;
 use super::names::{self, InvalidValue};
 use super::options::RecipeOptions;
 use super::version::ApiVersion;
-use super::{Api, ExternalType, Gvk, Project, RecipeChoice, Resource, plural};
+use super::{Api, CRD_RECIPE, ExternalType, Gvk, Project, RecipeChoice, Resource, plural};
 use crate::error::UserError;
 
 /// The arguments of `create api`, as clap displays them.
 pub(super) const GROUP: &str = "--group <GROUP>";
 pub(super) const VERSION: &str = "--version <VERSION>";
 pub(super) const KIND: &str = "--kind <KIND>";
-pub(super) const PLURAL: &str = "--plural <PLURAL>";
+/// The argument for the plural of a resource, as clap displays it.
+pub const PLURAL: &str = "--plural <PLURAL>";
 pub(super) const RESOURCE: &str = "--resource[=<BOOL>]";
 /// The argument for the scope of a resource, as clap displays it.
 pub const NAMESPACED: &str = "--namespaced[=<BOOL>]";
@@ -50,6 +51,8 @@ pub struct CheckedApi {
     pub recipe: String,
     /// The options of the recipe. By default those that the API has.
     pub options: RecipeOptions,
+    /// Whether to store the version though it is not the lowest one.
+    pub storage: bool,
 }
 
 impl CheckedApi {
@@ -144,6 +147,7 @@ impl Project {
             create_controller: true,
             recipe: self.recipe(&resource).to_owned(),
             options: self.options(&resource).cloned().unwrap_or_default(),
+            storage: self.recipe_choice(&resource).is_some_and(|choice| choice.storage),
             resource,
             request,
         })
@@ -264,10 +268,36 @@ impl Project {
         project.verified()
     }
 
+    /// The model with all versions of a kind whose types are made from a CRD, of which the first is stored.
+    ///
+    /// # Errors
+    /// Those of [`Project::check_api`] and [`Project::with_api`].
+    pub fn with_own_kind(
+        &self,
+        versions: &[ApiRequest],
+        controller: bool,
+    ) -> Result<Self, UserError> {
+        let mut project = self.clone();
+        for (i, request) in versions.iter().enumerate() {
+            let mut api = project.check_api(request.clone())?;
+            CRD_RECIPE.clone_into(&mut api.recipe);
+            api.storage = i == 0 && versions.len() > 1;
+            api.create_controller = controller;
+            project = project.with_api(&api)?;
+        }
+        Ok(project)
+    }
+
     /// Records the recipe of a resource and its options. Only `--force` changes recorded ones.
     fn set_recipe(&mut self, api: &CheckedApi) -> Result<(), UserError> {
         let resource = &api.resource;
         let choices = &mut self.plugins.opctl.resources;
+        if api.storage {
+            let is_kind = |choice: &&mut RecipeChoice| {
+                (&choice.group, &choice.kind) == (&resource.group, &resource.kind)
+            };
+            choices.iter_mut().filter(is_kind).for_each(|choice| choice.storage = false);
+        }
         match choices.iter_mut().find(|choice| choice.is_for(resource)) {
             None => choices.push(RecipeChoice {
                 domain: resource.domain.clone(),
@@ -275,10 +305,13 @@ impl Project {
                 kind: resource.kind.clone(),
                 options: api.options.clone(),
                 recipe: api.recipe.clone(),
+                storage: api.storage,
                 version: resource.version.clone(),
                 unknown: Mapping::new(),
             }),
-            Some(choice) if (&choice.recipe, &choice.options) == (&api.recipe, &api.options) => {}
+            Some(choice) if (&choice.recipe, &choice.options) == (&api.recipe, &api.options) => {
+                choice.storage = api.storage;
+            }
             Some(choice) if api.request.force => {
                 choice.recipe.clone_from(&api.recipe);
                 choice.options = api.options.clone();

@@ -116,6 +116,7 @@ impl Project {
             create_controller: true,
             recipe: EXTERNAL_RECIPE.to_owned(),
             options: RecipeOptions::default(),
+            storage: false,
             resource: existing.cloned().unwrap_or(resource),
             request,
         })

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_yaml::Mapping;
 
-pub use api::{ApiRequest, CheckedApi, NAMESPACED, check_value, flag_of};
+pub use api::{ApiRequest, CheckedApi, NAMESPACED, PLURAL, check_value, flag_of};
 pub use edit::{KindRequest, Settings};
 pub use external::{ExternalType, Origin};
 pub use feature::{FEATURES_FILE, Feature, listed};
@@ -111,6 +111,9 @@ struct RecipeChoice {
     #[serde(default, skip_serializing_if = "RecipeOptions::is_empty")]
     options: RecipeOptions,
     recipe: String,
+    /// Whether the version is stored though it is not the lowest one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    storage: bool,
     version: String,
     #[serde(flatten)]
     unknown: Mapping,
@@ -236,10 +239,12 @@ impl Project {
         self.plugins.opctl.resources.iter().find(|choice| choice.is_for(resource))
     }
 
-    /// The storage version of a kind: the lowest one with an API, so that it does not depend on the
-    /// order in which the versions were created.
+    /// The storage version of a kind: the one that a CRD has made it, else the lowest one with an API, so
+    /// that it does not depend on the order in which the versions were created.
     pub fn storage(&self, group: &str, kind: &str) -> Option<&Resource> {
-        self.versions(group, kind).min_by_key(|r| ApiVersion::parse(&r.version).ok())
+        let is_chosen = |r: &Resource| self.recipe_choice(r).is_some_and(|choice| choice.storage);
+        self.versions(group, kind)
+            .min_by_key(|r| (!is_chosen(r), ApiVersion::parse(&r.version).ok()))
     }
 
     /// The resource of a type that the project defines.
@@ -265,6 +270,8 @@ impl Project {
 
 /// The recipe of APIs for which no other was chosen: an empty reconciler.
 pub const NO_RECIPE: &str = "none";
+/// The recipe of own kinds whose types are made from a CRD.
+pub const CRD_RECIPE: &str = "crd";
 /// The recipe of all external and core types.
 pub const EXTERNAL_RECIPE: &str = "foreign";
 

@@ -25,7 +25,7 @@ use crate::project::{INSTALL, Project, names};
 use crate::text::rust_literal;
 use context::{GroupContext, ProjectContext, ResourceContext};
 use dependencies::Dependency;
-pub use extra_files::{extra_files, extra_paths};
+pub use extra_files::{controllers, extra_files, extra_paths, own_files};
 use files::{File, Ownership, RenderPer};
 use job::{Job, Subject};
 use recipes::Recipe;
@@ -51,8 +51,8 @@ pub struct RenderedFile {
 }
 
 impl RenderedFile {
-    /// A file that no model renders, which belongs to a type.
-    fn extra(text: String, subject: String) -> Self {
+    /// A file that no model renders, which belongs to a type or to the project.
+    pub fn extra(text: String, subject: String) -> Self {
         Self {
             text,
             ownership: Ownership::Scaffolded,

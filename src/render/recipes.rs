@@ -9,7 +9,7 @@ use super::context::ResourceContext;
 use super::templates::TemplateSet;
 use crate::error::UserError;
 use crate::project::options::{RecipeOptions, flag};
-use crate::project::{EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE};
+use crate::project::{CRD_RECIPE, EXTERNAL_RECIPE, NAMESPACED, NO_RECIPE};
 
 /// A recipe, as its `recipe.yaml` describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -160,7 +160,10 @@ pub(super) fn related_images<'a>(
 impl TemplateSet {
     /// All recipes that a user can choose, by name.
     pub fn recipes(&self) -> Result<Vec<Recipe>> {
-        let names = self.names().filter_map(recipe_of).filter(|name| *name != EXTERNAL_RECIPE);
+        let names = self
+            .names()
+            .filter_map(recipe_of)
+            .filter(|name| ![CRD_RECIPE, EXTERNAL_RECIPE].contains(name));
         names.filter_map(|name| self.find_recipe(name).transpose()).collect()
     }
 

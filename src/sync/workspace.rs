@@ -207,7 +207,8 @@ impl Workspace {
         self.plan_with(base, new, Tree::new(), options)
     }
 
-    /// Like [`Workspace::plan`], with additional files that no model renders.
+    /// Like [`Workspace::plan`], with additional files. Those at the paths of rendered files replace them, as if
+    /// the user had edited them at once: later commands merge with the rendered ones.
     ///
     /// # Errors
     /// If a model cannot be rendered, or if a file cannot be read.
@@ -234,14 +235,23 @@ impl Workspace {
                 }
             }
         }
-        let mut theirs = renderer.render(new)?;
-        theirs.extend(extra_files);
+        let rendered = renderer.render(new)?;
+        let mut theirs = rendered.clone();
+        for (path, extra) in extra_files {
+            let file = match rendered.get(&path) {
+                Some(file) => RenderedFile { text: extra.text, ..file.clone() },
+                None => extra,
+            };
+            theirs.insert(path, file);
+        }
+        let mut written = theirs.clone();
+        written.extend(rendered);
         let kept = render::extra_paths(new);
         let mut gone = old.map(render::extra_paths).unwrap_or_default();
         gone.retain(|path| {
             !kept.contains(path) && !theirs.contains_key(path) && lock.contains(path)
         });
-        self.finish(new, &base, &theirs, &gone, &lock, options)
+        self.finish(new, &base, (&theirs, &written), &gone, &lock, options)
     }
 
     /// Plans the update of the project to `new`, the same model with the templates `target`. What opctl once wrote
@@ -272,7 +282,7 @@ impl Workspace {
             !kept.contains(*path) && !theirs.contains_key(*path) && !base.contains_key(*path)
         });
         let gone = gone.map(str::to_owned).collect();
-        self.finish(new, &base, &theirs, &gone, &self.lock, options)
+        self.finish(new, &base, (&theirs, &theirs), &gone, &self.lock, options)
     }
 
     /// Plans the files that a command generates from others, which are not part of the model.
@@ -292,19 +302,19 @@ impl Workspace {
         Ok(contents.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Merges the trees of a change, and writes down what was written.
+    /// Merges the trees of a change, and writes down what was `written`, which can be the base of a merge.
     fn finish(
         &self,
         new: &Project,
         base: &Tree,
-        theirs: &Tree,
+        (theirs, written): (&Tree, &Tree),
         gone: &BTreeSet<String>,
         lock: &Lockfile,
         options: &PlanOptions,
     ) -> Result<Plan> {
         let mut plan = Plan::new(base, theirs, gone, lock, &self.disk, options)?;
         let project = self.project_step(new)?;
-        let lock = self.lock_step(&self.lock.without(gone).after(base, theirs))?;
+        let lock = self.lock_step(&self.lock.without(gone).after(base, written))?;
         plan.steps.extend([lock, project]);
         Ok(plan)
     }
