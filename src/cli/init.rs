@@ -96,8 +96,12 @@ impl InitArgs {
             workspace.plan_with(None, &migration.project, migration.files.clone(), options)
         };
         if self.flags.apply(workspace, plan, ui)? {
-            for note in &migration.to_do {
-                ui.warning(format!("not carried over: {note}"));
+            match migration.to_do.len() {
+                0 => {}
+                1 => ui.warning(format!("not carried over: {}", migration.to_do[0])),
+                count => {
+                    ui.warning(format!("{count} things are not carried over: see MIGRATION.md"))
+                }
             }
             ui.note("Next: read MIGRATION.md, then `make manifests` and `make test`");
         }

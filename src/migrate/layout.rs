@@ -147,6 +147,9 @@ impl GoProject {
 impl GoResource {
     /// The full name of the API group.
     pub fn api_group(&self, project: &GoProject) -> String {
+        if self.core && self.domain.is_none() {
+            return self.group.clone();
+        }
         let domain = self.domain.as_ref().or(project.domain.as_ref());
         match domain.map(String::as_str) {
             None | Some("") => self.group.clone(),

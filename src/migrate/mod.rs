@@ -157,6 +157,8 @@ impl Source {
 fn owner(boilerplate: &str) -> Option<String> {
     let line = boilerplate.lines().find_map(|line| line.trim().strip_prefix("Copyright "))?;
     let owner = line.trim_start_matches("(c)").trim_start();
+    // controller-gen fills in the year.
+    let owner = owner.strip_prefix("YEAR").unwrap_or(owner);
     let owner = owner.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').trim();
     let owner = owner.trim_end_matches('.');
     names::owner(owner).is_ok().then(|| owner.to_owned()).filter(|owner| !owner.is_empty())
@@ -195,6 +197,7 @@ mod tests {
                 "/*\nCopyright 2026 The Kubernetes authors.\n\nLicensed",
                 Some("The Kubernetes authors"),
             ),
+            ("Copyright YEAR The Authors", Some("The Authors")),
             ("Copyright 2020-2026 Example, Inc.", Some("Example, Inc")),
             ("/*\nCopyright 2026.\n", None),
             ("", None),

@@ -39,6 +39,10 @@ const TARGETS: &[(&str, &str)] = &[
     ("golangci-lint", "not needed: clippy comes with Rust"),
     ("catalog-build", "not carried over: use `opm`"),
     ("catalog-push", "not carried over: use `opm`"),
+    ("install-helm", "not needed"),
+    ("helm-history", "`helm history`"),
+    ("helm-rollback", "`helm rollback`"),
+    ("helm-status", "`helm status`"),
     ("operator-sdk", "not needed: `opctl`"),
     ("opm", "not carried over"),
 ];
@@ -83,6 +87,7 @@ const OTHER_FLAGS: &[(&str, &str)] = &[
     ("webhook-cert-path", "there are no webhooks"),
     ("webhook-cert-name", "there are no webhooks"),
     ("webhook-cert-key", "there are no webhooks"),
+    ("webhook-port", "there are no webhooks"),
     ("zap-log-level", "`--log-level`"),
 ];
 
@@ -224,6 +229,9 @@ impl Report<'_> {
             }
             _ if is_in("hack/") => {
                 "not carried over; the header is that of `opctl edit --license --owner`"
+            }
+            _ if self.rules.contains_key(path) => {
+                "**to do**: not carried over, nor are its RBAC markers"
             }
             _ if name.ends_with(".go") => "**to do**: not carried over",
             _ => "not carried over",

@@ -35,6 +35,7 @@ fn every_page_is_covered() {
         "comparison.md",      // below
         "drift.md",           // has none
         "least-privilege.md", // its command is that of the test of `make rbac-audit`
+        "migrate.md",         // its commands run in own.rs
         "olm.md",             // its commands run in tests/olm.rs
         "postgres.md",        // they need real PostgreSQL, see tests/postgres
         "recipes.md",         // its command runs the tests of recipes

@@ -17,6 +17,7 @@ mod faults;
 mod foreign;
 mod machine;
 mod memcached;
+mod own;
 mod production;
 mod project;
 mod projects;

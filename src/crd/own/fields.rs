@@ -74,6 +74,12 @@ impl Types {
     ) -> (Field, bool) {
         let default = schema.get("default").filter(|value| !value.is_null());
         let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
+        if is_nullable && (!is_required || default.is_some()) {
+            let place = self.place();
+            self.notes.push(format!(
+                "`{place}`: `nullable`; the API server drops a null as if the field were left out"
+            ));
+        }
         let type_ = self.type_of(property, schema, default);
         let rename = (camel_case(&ident) != *property)
             .then(|| format!("rename = {}", rust_literal(property)));
@@ -209,7 +215,8 @@ impl Types {
         items: &Object,
     ) -> Option<Type> {
         self.path.push("[]".to_owned());
-        let type_ = self.type_of(property, items, None);
+        let item = if name == MAP { property.to_owned() } else { singular(property) };
+        let type_ = self.type_of(&item, items, None);
         self.path.pop();
         let (inner, constraints) = match type_ {
             None => (opaque(items), Items::Whole),
@@ -368,6 +375,16 @@ impl Types {
                 ));
             }
         }
+    }
+}
+
+/// The name of an item of a list.
+fn singular(property: &str) -> String {
+    let snake = words(property).to_snake_case();
+    let (before, last) = snake.rsplit_once('_').unwrap_or(("", &snake));
+    match before {
+        "" => pluralizer::pluralize(last, 1, false),
+        before => format!("{before}_{}", pluralizer::pluralize(last, 1, false)),
     }
 }
 

@@ -9,6 +9,10 @@ use super::attributes::{JUNCTIONS, has_fields};
 use super::{Object, OwnKind, OwnVersion, core_types, docs, get, texts};
 use crate::project::names;
 
+/// The descriptions that k8s-openapi has for its types, where a field has none of its own.
+const INT_OR_STRING: &str = "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.";
+const TIME: &str = "Time is a wrapper around time.Time which supports correct marshaling to YAML and JSON.  Wrappers are provided for many of the factory methods that the time package offers.";
+
 /// The schema of a condition.
 static CONDITION: LazyLock<Object> = LazyLock::new(|| {
     serde_yaml::from_str(include_str!("condition.yaml")).unwrap_or_else(|error| panic!("{error}"))
@@ -82,8 +86,10 @@ impl OwnVersion {
             "schema": { "openAPIV3Schema": schema },
             "served": self.served,
             "storage": storage,
-            "subresources": subresources,
         });
+        if !subresources.is_empty() {
+            version["subresources"] = Value::Object(subresources);
+        }
         if !self.columns.is_empty() {
             version["additionalPrinterColumns"] = json!(self.columns);
         }
@@ -112,8 +118,14 @@ fn normalised(schema: &Object) -> Object {
         condition.extend(described.map(|text| ("description".to_owned(), text)));
         return condition;
     }
-    schema.extend(described.map(|text| ("description".to_owned(), text)));
     let is_int_or_string = schema.contains_key("x-kubernetes-int-or-string");
+    let is_time = schema.get("format").is_some_and(|format| format == "date-time");
+    let described = described.or_else(|| match (is_int_or_string, is_time) {
+        (true, _) => Some(INT_OR_STRING.into()),
+        (_, true) => Some(TIME.into()),
+        _ => None,
+    });
+    schema.extend(described.map(|text| ("description".to_owned(), text)));
     schema.retain(|name, value| {
         let is_implied = is_int_or_string && ["anyOf", "allOf", "type"].contains(&name.as_str());
         !is_implied && !(JUNCTIONS.contains(&name.as_str()) && has_fields(value))
