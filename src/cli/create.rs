@@ -31,7 +31,7 @@ pub enum CreateCommand {
     override_usage = "opctl create api --group <GROUP> --version <VERSION> --kind <KIND> [OPTIONS]\n       opctl create api --crd <FILE> [OPTIONS]"
 )]
 #[command(
-    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false\n  opctl create api --crd config/crd/bases/cache.example.com_memcacheds.yaml --own"
+    after_help = "Examples:\n  opctl create api --group cache --version v1alpha1 --kind Memcached\n  opctl create api --group web --version v1 --kind Shop --image registry.example.com/shop:1.0\n  opctl create api --group apps --version v1 --kind Deployment --resource=false"
 )]
 pub struct CreateApiArgs {
     /// API group, without the project's domain
@@ -62,6 +62,8 @@ pub struct CreateApiArgs {
     #[arg(long, value_name = "FILE")]
     crd: Option<PathBuf>,
     /// Create the resource that `--crd` defines, with all its served versions
+    ///
+    /// Its types in Rust are written from the schema. For example: `opctl create api --crd crd.yaml --own`
     #[arg(long, requires = "crd")]
     own: bool,
     #[command(flatten)]

@@ -16,9 +16,7 @@ use crate::ui::Ui;
 /// In a directory that contains a project, the flags change its settings. The project keeps its APIs, your
 /// edits, and every setting that no flag changes. Where PROJECT was lost, it is made again from the other files.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  opctl init --domain example.com\n  opctl init --from ../memcached-operator"
-)]
+#[command(after_help = "Example:\n  opctl init --domain example.com")]
 pub struct InitArgs {
     /// Domain of the API groups [default: my.domain]
     #[arg(long)]
@@ -38,7 +36,8 @@ pub struct InitArgs {
     /// Make the project of a Go project of kubebuilder or operator-sdk, which is only read
     ///
     /// Its settings, kinds, types, samples and RBAC markers are carried over. MIGRATION.md lists what has become of
-    /// each file, and what is left to do. The other flags win over its settings.
+    /// each file, and what is left to do. The other flags win over its settings. For example:
+    /// `opctl init --from ../memcached-operator`
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     #[command(flatten)]

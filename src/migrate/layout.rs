@@ -121,7 +121,7 @@ impl GoProject {
 
     /// Whether the version of `PROJECT` lists controllers and the origin of kinds.
     pub fn is_detailed(&self) -> bool {
-        self.version != Value::from("2") && self.version != Value::from(2)
+        self.version != "2" && self.version != 2
     }
 
     /// The kinds of the plugin `deploy-image`, with their images.

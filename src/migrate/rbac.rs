@@ -47,12 +47,7 @@ impl Rule {
 
     /// The rule as lines of Rust, one for each resource of each group.
     fn lines(&self, project: &Project, owner: &Resource) -> Vec<String> {
-        let list = |values: &[String], end: &str| {
-            let quoted: Vec<String> = values.iter().map(|text| format!("{text:?}{end}")).collect();
-            quoted.join(", ")
-        };
-        let owned = |values: &[String]| list(values, ".into()");
-        let verbs = list(self.field("verbs"), "");
+        let verbs = quoted(self.field("verbs"), "");
         let is_plain =
             self.fields.keys().all(|k| ["groups", "resources", "verbs"].contains(&k.as_str()));
         let mut lines = Vec::new();
@@ -67,30 +62,40 @@ impl Rule {
                     (Some(path), name) => {
                         format!("subresource_rule::<{path}>({name:?}, &[{verbs}]),")
                     }
-                    (None, _) => {
-                        let names = match self.field("resourceNames") {
-                            [] => String::new(),
-                            names => format!("resource_names: Some(vec![{}]), ", owned(names)),
-                        };
-                        format!(
-                            "PolicyRule {{ api_groups: Some(vec![{group:?}.into()]), \
-                             resources: Some(vec![{resource:?}.into()]), {names}verbs: vec![{}], \
-                             ..PolicyRule::default() }},",
-                            owned(self.field("verbs"))
-                        )
-                    }
+                    (None, _) => policy_rule(&[
+                        ("api_groups", &[group.to_owned()]),
+                        ("resources", std::slice::from_ref(resource)),
+                        ("resource_names", self.field("resourceNames")),
+                        ("verbs", self.field("verbs")),
+                    ]),
                 });
             }
         }
         if !self.field("urls").is_empty() {
-            lines.push(format!(
-                "PolicyRule {{ non_resource_urls: Some(vec![{}]), verbs: vec![{}], ..PolicyRule::default() }},",
-                owned(self.field("urls")),
-                owned(self.field("verbs"))
-            ));
+            lines.push(policy_rule(&[
+                ("non_resource_urls", self.field("urls")),
+                ("verbs", self.field("verbs")),
+            ]));
         }
         lines
     }
+}
+
+/// A rule for what has no type in Rust, on several lines.
+fn policy_rule(fields: &[(&str, &[String])]) -> String {
+    let mut text = "PolicyRule {\n".to_owned();
+    for (name, values) in fields.iter().filter(|(_, values)| !values.is_empty()) {
+        let list = format!("vec![{}]", quoted(values, ".into()"));
+        let list = if *name == "verbs" { list } else { format!("Some({list})") };
+        text.push_str(&format!("    {name}: {list},\n"));
+    }
+    text + "    ..PolicyRule::default()\n},"
+}
+
+/// The values as literals, each with an `end`.
+fn quoted(values: &[String], end: &str) -> String {
+    let quoted: Vec<String> = values.iter().map(|text| format!("{text:?}{end}")).collect();
+    quoted.join(", ")
 }
 
 /// The Rust path of a type, seen from the controller of `owner`.
@@ -168,11 +173,11 @@ pub fn controllers(project: &Project, rules: &BTreeMap<String, Vec<Rule>>) -> Re
 /// A rule on one line, or as rustfmt breaks its verbs.
 fn broken(line: &str) -> Vec<String> {
     match line.split_once("(&[") {
-        Some((call, verbs)) if line.len() + "//     ".len() > WIDTH => {
+        Some((call, verbs)) if !line.contains('\n') && line.len() + "//     ".len() > WIDTH => {
             let verbs = verbs.trim_end_matches("]),");
             vec![format!("{call}(&["), format!("    {verbs},"), "]),".to_owned()]
         }
-        _ => vec![line.to_owned()],
+        _ => line.lines().map(str::to_owned).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::templates::TABLE;
 use super::*;
 use crate::project::options::RecipeOptions;
-use crate::project::{ApiRequest, EXTERNAL_RECIPE, Gvk};
+use crate::project::{ApiRequest, CRD_RECIPE, EXTERNAL_RECIPE, Gvk};
 
 /// A command that installs opctl from elsewhere fails as long as opctl is not published there.
 #[test]
@@ -22,7 +22,8 @@ fn templates_take_the_install_command_from_its_constant() {
 #[test]
 fn table_lists_exactly_the_templates() {
     let set = TemplateSet::current();
-    let recipes = set.recipes().unwrap();
+    let mut recipes = set.recipes().unwrap();
+    recipes.push(set.find_recipe(CRD_RECIPE).unwrap().unwrap());
     let mut expected = BTreeSet::from([TABLE.to_owned()]);
     for recipe in &recipes {
         let files = set.files().unwrap();

@@ -79,7 +79,7 @@ fn judgements(cluster: &Cluster, crd: &Path, objects: &[Value]) -> Vec<Result<Va
 #[test]
 fn go_projects_become_projects_that_compile() {
     let Some(directory) = std::env::var_os("OPCTL_GO_PROJECTS") else {
-        println!("left out: OPCTL_GO_PROJECTS names no directory with Go projects");
+        eprintln!("left out: OPCTL_GO_PROJECTS names no directory with Go projects");
         return;
     };
     let mut projects = Vec::new();
@@ -94,7 +94,7 @@ fn go_projects_become_projects_that_compile() {
         let printed = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             assert!(printed.contains("\nhint: "), "{}: {printed}", go.display());
-            println!("{}: {printed}", go.display());
+            eprintln!("{}: {printed}", go.display());
             continue;
         }
         let _turn = turn();

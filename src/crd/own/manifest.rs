@@ -128,7 +128,8 @@ fn normalised(schema: &Object) -> Object {
     schema.extend(described.map(|text| ("description".to_owned(), text)));
     schema.retain(|name, value| {
         let is_implied = is_int_or_string && ["anyOf", "allOf", "type"].contains(&name.as_str());
-        !is_implied && !(JUNCTIONS.contains(&name.as_str()) && has_fields(value))
+        let is_inexpressible = JUNCTIONS.contains(&name.as_str()) && has_fields(value);
+        !is_implied && !is_inexpressible
     });
     match schema.get("type").and_then(Value::as_str) {
         Some("integer") if schema.get("format").is_none_or(|format| format != "int32") => {

@@ -19,9 +19,24 @@ use crate::api::park::v1;
 //     rule::<v1::Pond>(&["get", "list", "watch", "update"]),
 //     subresource_rule::<v1::Pond>("status", &["get", "update", "patch"]),
 //     rule::<k8s_openapi::api::core::v1::ConfigMap>(&["get", "list", "watch", "create"]),
-//     PolicyRule { api_groups: Some(vec!["cert-manager.io".into()]), resources: Some(vec!["certificates".into()]), verbs: vec!["get".into()], ..PolicyRule::default() },
-//     PolicyRule { api_groups: Some(vec!["".into()]), resources: Some(vec!["secrets".into()]), resource_names: Some(vec!["tls".into()]), verbs: vec!["get".into()], ..PolicyRule::default() },
-//     PolicyRule { non_resource_urls: Some(vec!["/metrics".into()]), verbs: vec!["get".into()], ..PolicyRule::default() },
+//     PolicyRule {
+//         api_groups: Some(vec!["cert-manager.io".into()]),
+//         resources: Some(vec!["certificates".into()]),
+//         verbs: vec!["get".into()],
+//         ..PolicyRule::default()
+//     },
+//     PolicyRule {
+//         api_groups: Some(vec!["".into()]),
+//         resources: Some(vec!["secrets".into()]),
+//         resource_names: Some(vec!["tls".into()]),
+//         verbs: vec!["get".into()],
+//         ..PolicyRule::default()
+//     },
+//     PolicyRule {
+//         non_resource_urls: Some(vec!["/metrics".into()]),
+//         verbs: vec!["get".into()],
+//         ..PolicyRule::default()
+//     },
 
 /// The permissions of the controller; `make manifests` writes them to config/rbac/role.yaml.
 pub fn rules() -> Vec<PolicyRule> {
