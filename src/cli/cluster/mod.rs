@@ -13,6 +13,7 @@ use crate::cluster::{
     Cluster, ComponentLog, CurrentContext, DEFAULT_NAME, DEFAULT_NODES, Interrupted, PodBehavior,
     RunRequest, Signals, StartRequest, StopOutcome,
 };
+use crate::error::UserError;
 use crate::ui::Ui;
 
 /// Run a real control plane on this machine, without Docker
@@ -130,6 +131,18 @@ enum ClusterCommand {
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
+    /// Say why an image need not be loaded: no container runs on the cluster
+    #[command(
+        long_about = "Say why an image need not be loaded: no container runs on the cluster.\n\n\
+            The nodes are simulated, so that pods become Running whatever their images are. The exit \
+            code is 1.",
+        after_help = "Example:\n  opctl cluster load registry.example.com/memcached-operator:v1"
+    )]
+    Load {
+        /// Name of the image
+        #[arg(value_name = "IMAGE")]
+        image: String,
+    },
     /// Print the log of a component, or the paths of all logs
     #[command(after_help = "Examples:\n  \
         opctl cluster logs\n  \
@@ -234,6 +247,13 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
             let request = RunRequest { command, start };
             let code = Cluster::named(&name.name)?.run(ui, &Signals::catch()?, &request)?;
             Ok(ExitCode::from(code))
+        }
+        ClusterCommand::Load { image } => {
+            let problem =
+                format!("{image} cannot be loaded: no container runs on the local cluster");
+            let hint = "deploy it as it is, and run the operator itself with `make run`; to run the image, see \
+                        `opctl image build --tarball`";
+            Err(UserError::failure(problem).with_hint(hint).into())
         }
         ClusterCommand::Logs { name, follow, component } => {
             let cluster = Cluster::named(&name.name)?;
