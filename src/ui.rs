@@ -149,6 +149,18 @@ impl Ui {
             },
         }
     }
+
+    /// Asks for a password on a terminal, which does not show it; elsewhere there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn password(&self, prompt: &str) -> Result<Option<String>> {
+        if !self.interactive {
+            return Ok(None);
+        }
+        let password = rpassword::prompt_password(format!("{}: ", visible(prompt)));
+        Ok(Some(password.context("cannot read the password")?))
+    }
 }
 
 /// Shows a text in `$PAGER`, by default less, which ends by itself if the text fits on the screen.

@@ -1,21 +1,28 @@
 //! `opctl image`.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::change::Flags;
 use crate::error::UserError;
-use crate::package::image::{Image, ImageRequest, Platform, Reference, check_directory};
+use crate::package::image::{
+    Image, ImageRequest, Platform, PrivateKey, Reference, check_directory, default_directory, sign,
+};
 use crate::project::image::PinnedImage;
 use crate::sync::Workspace;
 use crate::ui::Ui;
+
+/// The password of an encrypted key, as cosign takes it.
+const PASSWORD: &str = "COSIGN_PASSWORD";
 
 /// Build the operator's image without Docker, and choose what is deployed
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
     Build(BuildArgs),
+    Sign(SignArgs),
     Pin(PinArgs),
     Unpin(UnpinArgs),
 }
@@ -44,9 +51,9 @@ pub(super) struct BuildArgs {
     /// Deploy the pushed image from now on, as `opctl image pin` does
     #[arg(long, requires = "push")]
     pin: bool,
-    /// Directory for the image, in the layout of the OCI
-    #[arg(short, long, value_name = "DIRECTORY", default_value = "target/image")]
-    output: PathBuf,
+    /// Directory for the image, in the layout of the OCI [default: target/image]
+    #[arg(short, long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
     /// Also write the image to a file for `docker load` or `podman load`
     #[arg(long, value_name = "FILE")]
     tarball: Option<PathBuf>,
@@ -60,6 +67,7 @@ impl ImageCommand {
     pub fn run(self, ui: Ui) -> Result<()> {
         match self {
             Self::Build(args) => args.run(ui),
+            Self::Sign(args) => args.run(ui),
             Self::Pin(args) => args.run(ui),
             Self::Unpin(args) => args.run(ui),
         }
@@ -82,7 +90,11 @@ impl BuildArgs {
                 .with_hint("omit `--tarball`, or name one platform")
                 .into());
         }
-        check_directory(&self.output)?;
+        let output = match self.output {
+            Some(output) => output,
+            None => default_directory(&directory)?,
+        };
+        check_directory(&output)?;
         if platforms.is_empty() {
             platforms.push(Platform::of_this_machine());
         }
@@ -92,15 +104,15 @@ impl BuildArgs {
             ui.status("build", format!("{platform} ({})", platform.target()));
         };
         let image = Image::build(&directory, project, &request, begin)?;
-        image.write_directory(&self.output)?;
+        image.write_directory(&output)?;
         let size = image.size() as f64 / 1e6;
-        ui.status("write", format!("{} ({size:.1} MB)", self.output.display()));
+        ui.status("write", format!("{} ({size:.1} MB)", output.display()));
         if let Some(path) = self.tarball {
             image.write_archive(&path)?;
             ui.status("write", path.display().to_string());
         }
         if self.push {
-            let sent = image.push()? as f64 / 1e6;
+            let sent = image.push(&|text| ui.status("push", text))? as f64 / 1e6;
             ui.status("push", format!("{} ({sent:.1} MB sent)", request.reference));
         }
         if self.pin {
@@ -109,6 +121,46 @@ impl BuildArgs {
         }
         ui.data(image.pinned())
     }
+}
+
+/// Sign an image in a registry, so that cosign verifies it
+///
+/// The signature is pushed, as a referrer of the image: a bundle of sigstore, as `cosign sign --key` writes it.
+/// Nothing is written to a public log: verify it with `cosign verify --key cosign.pub --private-infrastructure`.
+/// The name of the image with the digest that was signed is printed on stdout.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  opctl image sign registry.example.com/memcached-operator:v1 --key cosign.key"
+)]
+pub(super) struct SignArgs {
+    /// The image: best with its digest, as `opctl image build --push` prints it
+    #[arg(value_name = "IMAGE")]
+    image: String,
+    /// Private key on the curve P-256, in PKCS#8 (PEM) or as `cosign generate-key-pair` encrypts it; the password of
+    /// an encrypted one is COSIGN_PASSWORD, or is asked for
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+impl SignArgs {
+    fn run(self, ui: Ui) -> Result<()> {
+        let key = PrivateKey::read(&self.key, || password(&self.key, ui))?;
+        let signed = sign(&self.image, &key, &|text| ui.status("sign", text))?;
+        ui.status("sign", &signed);
+        ui.data(signed)
+    }
+}
+
+/// The password of a key.
+fn password(key: &Path, ui: Ui) -> Result<String> {
+    if let Ok(password) = env::var(PASSWORD) {
+        return Ok(password);
+    }
+    ui.password(&format!("Password of {}", key.display()))?.ok_or_else(|| {
+        UserError::failure(format!("{} is encrypted", key.display()))
+            .with_hint(format!("set {PASSWORD} to its password"))
+            .into()
+    })
 }
 
 /// Deploy an image by its digest: in config/manager and in the chart

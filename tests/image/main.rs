@@ -4,7 +4,9 @@
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod faults;
 mod registry;
+mod sign;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -35,19 +37,34 @@ impl Project {
 
     /// Builds and pushes.
     fn push(&self, arguments: &[&str]) -> Output {
+        let mut opctl = self.opctl();
+        opctl.args(["--quiet", "image", "build", "--push"]).args(arguments).output().unwrap()
+    }
+
+    fn opctl(&self) -> Command {
         let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
-        opctl.args(["--quiet", "image", "build", "--push"]).args(arguments);
+        self.prepare(&mut opctl);
+        opctl
+    }
+
+    /// Lets a command run in the project, with the programs that build it.
+    fn prepare(&self, opctl: &mut Command) {
         opctl.current_dir(self.path().join("op"));
         opctl.env("CARGO", self.path().join("cargo")).env("RUSTC", self.path().join("rustc"));
         // The user's own credentials are nobody's business.
         opctl.env("DOCKER_CONFIG", self.path()).env("REGISTRY_AUTH_FILE", self.path().join("auth"));
-        opctl.env("SOURCE_DATE_EPOCH", "0").output().unwrap()
+        opctl.env("SOURCE_DATE_EPOCH", "0");
     }
 
     fn pushed(&self, arguments: &[&str]) -> String {
         let output = self.push(arguments);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Pushes an image for one platform.
+    fn pushed_to(&self, name: &str) -> String {
+        self.pushed(&["--platform", "linux/amd64", "--tag", name])
     }
 
     /// What is said of a push that fails.
@@ -70,9 +87,12 @@ fn an_image_is_pushed_and_found_valid_and_not_sent_twice() {
     assert!(config.contains(r#""Entrypoint":["/manager"],"#) && config.contains("65532:65532"));
 
     let uploads = crane.uploads();
-    assert_eq!(uploads, 4, "the layer, the configuration, and those of the bill of materials");
+    let manifests = crane.requests(" PUT /v2/memcached/operator/manifests/");
+    assert_eq!(manifests, 5, "the image by digest and by tag, what refers to it, and their list");
+    assert_eq!(uploads, 5, "the layer, the configuration, and those of what refers to the image");
     assert_eq!(project.pushed(&["--platform", "linux/amd64", "--tag", &name]), pinned);
     assert_eq!(crane.uploads(), uploads);
+    assert_eq!(crane.requests(" PUT /v2/memcached/operator/manifests/"), manifests);
 }
 
 #[test]
@@ -100,7 +120,7 @@ fn an_image_has_a_bill_of_materials_beside_those_of_others() {
     let list = format!("{repository}:{}", digest.replace(':', "-"));
     let referrers = || -> Value { serde_json::from_str(&crane.run(&["manifest", &list])).unwrap() };
     let listed = referrers();
-    let [referrer] = &listed["manifests"].as_array().unwrap()[..] else { panic!("{listed}") };
+    let [referrer, _] = &listed["manifests"].as_array().unwrap()[..] else { panic!("{listed}") };
     assert_eq!(referrer["artifactType"], "application/spdx+json");
     let manifest = format!("{repository}@{}", referrer["digest"].as_str().unwrap());
     let manifest: Value = serde_json::from_str(&crane.run(&["manifest", &manifest])).unwrap();
@@ -127,8 +147,64 @@ fn an_image_has_a_bill_of_materials_beside_those_of_others() {
             .iter()
             .map(|referrer| referrer["artifactType"].clone())
             .collect();
-        assert_eq!(types, ["application/vnd.example", "application/spdx+json"]);
+        let in_toto = "application/vnd.in-toto+json";
+        assert_eq!(types, ["application/vnd.example", "application/spdx+json", in_toto]);
     }
+}
+
+#[test]
+fn an_image_says_how_it_was_built() {
+    let project = Project::new();
+    for crane in [Crane::serve(), Crane::serve_with_referrers()] {
+        let name = crane.name("op:v1");
+        let pinned = project.pushed(&["--platform", "linux/amd64,linux/arm64", "--tag", &name]);
+        let documents = crane.referrers(&pinned, "application/vnd.in-toto+json");
+        let [statement] = &documents[..] else { panic!("{documents:?}") };
+        let (_, digest) = pinned.split_once("@sha256:").unwrap();
+        assert_eq!(statement["subject"][0]["digest"]["sha256"], digest);
+        assert_eq!(statement["predicateType"], "https://slsa.dev/provenance/v1");
+        let parameters = &statement["predicate"]["buildDefinition"]["externalParameters"];
+        assert_eq!(parameters["platforms"], json!(["linux/amd64", "linux/arm64"]));
+        let text = statement.to_string();
+        assert!(!text.contains(project.path().to_str().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn the_list_of_referrers_has_a_tag_only_where_the_registry_has_none() {
+    let project = Project::new();
+    for (crane, expected) in [(Crane::serve(), true), (Crane::serve_with_referrers(), false)] {
+        let name = crane.name("op:v1");
+        let pinned = project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+        let tags = crane.run(&["ls", &crane.name("op")]);
+        let (_, digest) = pinned.split_once('@').unwrap();
+        let tag = digest.replace(':', "-");
+        assert_eq!(tags.lines().any(|line| line == tag), expected, "{tags}");
+        assert!(tags.lines().any(|line| line == "v1"), "{tags}");
+    }
+}
+
+#[test]
+fn commands_of_the_page_work() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("\n```sh\n").skip(1);
+    let blocks = blocks.map(|block| format!("{}\n", block.split_once("\n```").unwrap().0));
+    let script: String = blocks.collect();
+    let script = script.replace("registry.example.com/", &crane.name(""));
+    let mut shell = Command::new("sh");
+    project.prepare(&mut shell);
+    let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
+    let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
+    let output = shell.args(["-exc", &script]).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let [pinned, signed, _] = lines[..] else { panic!("{text}") };
+    assert_eq!(pinned, signed);
+    let bundles = crane.referrers(signed, sign::BUNDLE);
+    assert_eq!(bundles.len(), 1, "{bundles:?}");
 }
 
 #[test]
@@ -157,6 +233,7 @@ fn a_registry_that_refuses_is_understood() {
     };
     says(Refusal::Unauthorized, &["it refuses the credentials", "docker login 127.0.0.1:"]);
     says(Refusal::TooManyRequests, &["429", "run the command again"]);
+    says(Refusal::Forbidden, &["403", "may not", "docker login 127.0.0.1:"]);
     says(Refusal::Hangup, &["cannot push to 127.0.0.1:", "run the command again"]);
 
     // Nobody is there.

@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+
+use serde_json::Value;
 
 /// crane, with the registry that it serves in memory.
 pub struct Crane {
@@ -16,10 +18,19 @@ pub struct Crane {
 }
 
 impl Crane {
-    /// Serves a registry on loopback.
+    /// Serves a registry on loopback, which does not know what refers to an image.
     pub fn serve() -> Self {
-        let mut server = Command::new(binary());
+        let mut server = Command::new(crane());
         server.args(["registry", "serve", "--address", "127.0.0.1:0"]);
+        Self::start(server)
+    }
+
+    /// Serves a registry on loopback that lists what refers to an image.
+    pub fn serve_with_referrers() -> Self {
+        Self::start(Command::new(binary("referrers", "./referrers")))
+    }
+
+    fn start(mut server: Command) -> Self {
         let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
@@ -57,6 +68,37 @@ impl Crane {
         assert!(answer.contains(" 201 "), "{answer}");
     }
 
+    /// Whether there is something at a path of the registry.
+    pub fn has(&self, path: &str) -> bool {
+        get(&format!("127.0.0.1:{}", self.port), path).is_some()
+    }
+
+    /// The documents of a type that refer to an image, `NAME@DIGEST`. A registry that lists them itself is asked for
+    /// its list.
+    pub fn referrers(&self, pinned: &str, artifact_type: &str) -> Vec<Value> {
+        let (repository, digest) = pinned.split_once('@').unwrap();
+        let (host, path) = repository.split_once('/').unwrap();
+        let own = get(host, &format!("/v2/{path}/referrers/{digest}"));
+        let list = own.unwrap_or_else(|| {
+            self.run(&["manifest", &format!("{repository}:{}", digest.replace(':', "-"))])
+        });
+        let parse = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+        let read = |command: &str, descriptor: &Value| {
+            let digest = descriptor["digest"].as_str().unwrap();
+            parse(&self.run(&[command, &format!("{repository}@{digest}")]))
+        };
+        let list = parse(&list);
+        let manifests = list["manifests"].as_array().unwrap().iter();
+        let manifests = manifests.map(|descriptor| read("manifest", descriptor));
+        let manifests = manifests.filter(|manifest| manifest["artifactType"] == artifact_type);
+        manifests.map(|manifest| read("blob", &manifest["layers"][0])).collect()
+    }
+
+    /// How many requests a registry was sent, of which the lines in its log have this text.
+    pub fn requests(&self, text: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+    }
+
     /// How many blobs were sent to the registry.
     pub fn uploads(&self) -> usize {
         let log = self.log.lock().unwrap();
@@ -65,10 +107,20 @@ impl Crane {
 
     /// What crane prints.
     pub fn run(&self, arguments: &[&str]) -> String {
-        let output = Command::new(binary()).args(arguments).output().unwrap();
+        let output = Command::new(crane()).args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
+}
+
+/// The body of an answer, unless there is nothing.
+fn get(host: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    head.contains(" 200 ").then(|| body.to_owned())
 }
 
 impl Drop for Crane {
@@ -78,19 +130,22 @@ impl Drop for Crane {
     }
 }
 
-/// Compiles crane, with the Go that the control plane is built with.
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<std::path::PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crane");
-        let mut go = Command::new("go");
-        go.args(["build", "-buildvcs=false", "-mod=readonly", "-o"]).arg(&binary);
-        go.arg("github.com/google/go-containerregistry/cmd/crane");
-        go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image"));
-        let output = go.output().expect("Go, with which the control plane is built, too");
-        assert!(output.status.success(), "{output:?}");
-        binary
-    })
+fn crane() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| binary("crane", "github.com/google/go-containerregistry/cmd/crane"))
+}
+
+/// Compiles a program, with the Go that the control plane is built with.
+fn binary(name: &str, package: &str) -> PathBuf {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut go = Command::new("go");
+    go.args(["build", "-buildvcs=false", "-mod=readonly", "-o"]).arg(&binary).arg(package);
+    go.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image"));
+    let output = go.output().expect("Go, with which the control plane is built, too");
+    assert!(output.status.success(), "{output:?}");
+    binary
 }
 
 /// How a registry refuses everything.
@@ -98,6 +153,7 @@ fn binary() -> &'static Path {
 pub enum Refusal {
     Unauthorized,
     TooManyRequests,
+    Forbidden,
     /// It ends the connection instead of an answer.
     Hangup,
 }
@@ -123,7 +179,8 @@ impl Refusal {
         };
         let status = match self {
             Self::Hangup => return,
-            Self::TooManyRequests if is_ping => "200 OK\r\n",
+            Self::TooManyRequests | Self::Forbidden if is_ping => "200 OK\r\n",
+            Self::Forbidden => "403 Forbidden\r\n",
             Self::TooManyRequests => "429 Too Many Requests\r\n",
             Self::Unauthorized => "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"r\"\r\n",
         };

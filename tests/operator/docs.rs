@@ -34,6 +34,7 @@ fn every_page_is_covered() {
         "cluster.md",         // its commands run in tests/cluster
         "comparison.md",      // below
         "drift.md",           // has none
+        "images.md",          // its commands run in tests/image
         "least-privilege.md", // its command is that of the test of `make rbac-audit`
         "migrate.md",         // its commands run in own.rs
         "olm.md",             // its commands run in tests/olm.rs

@@ -17,6 +17,18 @@ pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// See [`INDEX`].
 pub const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
+/// What the name of an image stands for, also as Docker has it.
+pub const IMAGES: [&str; 4] = [
+    INDEX,
+    MANIFEST,
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+];
+
+/// Statements about what was built
+/// (<https://github.com/in-toto/attestation/blob/v1.1.0/spec/v1/statement.md>).
+pub const IN_TOTO: &str = "application/vnd.in-toto+json";
+
 /// A document or a layer of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {

@@ -86,6 +86,32 @@ fn flags(root: &Path) -> Vec<String> {
     ["-Ctarget-feature=+crt-static".to_owned()].into_iter().chain(remapped).collect()
 }
 
+/// A release of rustc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RustcVersion {
+    /// The version, such as `1.95.0`.
+    pub release: String,
+    /// The commit that it was built from, which some distributions do not say.
+    pub commit: Option<String>,
+}
+
+/// The version of rustc, if it says it.
+pub fn rustc_version() -> Option<RustcVersion> {
+    let output = toolchain::rustc().arg("-vV").output().ok()?;
+    RustcVersion::parse(&String::from_utf8(output.stdout).ok()?)
+}
+
+impl RustcVersion {
+    fn parse(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            let mut lines = text.lines();
+            lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned()))
+        };
+        let commit = value("commit-hash").filter(|commit| commit != "unknown");
+        Some(Self { release: value("release")?, commit })
+    }
+}
+
 fn check_target(target: &str) -> Result<()> {
     let output = toolchain::rustc().args(["--print", "target-libdir", "--target", target]).output();
     let libraries = output.context("cannot start rustc")?.stdout;
@@ -131,6 +157,17 @@ not a message
 "#;
         assert_eq!(executable(messages), Some(PathBuf::from("/t/manager")));
         assert_eq!(executable(b"{}"), None);
+    }
+
+    #[test]
+    fn rustc_says_its_version_and_perhaps_its_commit() {
+        let text = "rustc 1.95.0 (59807616e 2026-04-14)\nbinary: rustc\n\
+                    commit-hash: 59807616e0\nrelease: 1.95.0\n";
+        let version = RustcVersion::parse(text).unwrap();
+        assert_eq!((&*version.release, version.commit.as_deref()), ("1.95.0", Some("59807616e0")));
+        let version = RustcVersion::parse("commit-hash: unknown\nrelease: 1.95.0\n").unwrap();
+        assert_eq!(version.commit, None);
+        assert_eq!(RustcVersion::parse("/"), None);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Writes an image in the form that other tools read: a directory, or an archive for `docker load`.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tar::Builder;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::attachment::{self, Attachment};
 use super::blob::{self, Blob};
@@ -20,6 +20,30 @@ use crate::error::UserError;
 /// The file that marks a directory as an image
 /// (<https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md>).
 const MARK: &str = "oci-layout";
+
+/// Where an image is written in a project.
+const DIRECTORY: &str = "target/image";
+
+/// The directory in the project at `root` that an image is written to.
+///
+/// # Errors
+/// A [`UserError`] if a link leads out of the project, to where `CARGO_TARGET_DIR` does not permit to write.
+pub fn default_directory(root: &Path) -> Result<PathBuf, UserError> {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let permitted = [Some(root.to_owned()), target];
+    let mut permitted = permitted.into_iter().flatten().filter_map(|path| path.canonicalize().ok());
+    // The link may lead to what does not exist yet.
+    let path = root.join(DIRECTORY);
+    let existing = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let place = existing.and_then(|path| path.canonicalize().ok());
+    if place.is_some_and(|place| permitted.any(|directory| place.starts_with(directory))) {
+        return Ok(DIRECTORY.into());
+    }
+    let problem = format!("{DIRECTORY} leads out of the project through a symbolic link");
+    let hint =
+        "name a directory with `--output`, or set CARGO_TARGET_DIR to the target of the link";
+    Err(UserError::failure(problem).with_hint(hint))
+}
 
 /// Checks that there is nothing but an older image at a path.
 ///
@@ -42,24 +66,40 @@ pub fn write_directory<'a>(
     path: &Path,
     blobs: impl Iterator<Item = &'a Blob>,
     image: &'a Blob,
-    attachment: &'a Attachment,
+    attachments: &'a [Attachment],
     reference: &Reference,
-) -> Result<()> {
+) -> Result<(), UserError> {
     check_directory(path)?;
-    let cannot_write = || format!("cannot write {}", path.display());
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).with_context(cannot_write)?;
-    let new = tempfile::tempdir_in(parent).with_context(cannot_write)?;
-    fill(new.path(), blobs, image, attachment, reference).with_context(cannot_write)?;
-    replace(path, new).with_context(cannot_write)
+    let write = || {
+        let parent = parent(path);
+        fs::create_dir_all(parent)?;
+        let new = tempfile::tempdir_in(parent)?;
+        fill(new.path(), blobs, image, attachments, reference)?;
+        replace(path, new)
+    };
+    write().map_err(|error| cannot_write(path, &error))
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> UserError {
+    let problem = UserError::failure(format!("cannot write {}: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => problem.with_hint(
+            "delete what is not needed there, or name a place on another disk; \
+             what was there before stays",
+        ),
+        _ => problem,
+    }
 }
 
 fn fill<'a>(
     directory: &Path,
     blobs: impl Iterator<Item = &'a Blob>,
     image: &'a Blob,
-    attachment: &'a Attachment,
+    attachments: &'a [Attachment],
     reference: &Reference,
 ) -> io::Result<()> {
     let mut descriptor = image.descriptor();
@@ -67,15 +107,17 @@ fn fill<'a>(
         "io.containerd.image.name": reference.to_string(),
         "org.opencontainers.image.ref.name": reference.tag(),
     });
-    let referrers = blob::index(&[attachment.descriptor()]);
+    let descriptors: Vec<Value> = attachments.iter().map(Attachment::descriptor).collect();
+    let referrers = blob::index(&descriptors);
     let mut listed = referrers.descriptor();
-    listed["annotations"] = json!({ "org.opencontainers.image.ref.name": attachment::tag(image) });
+    listed["annotations"] =
+        json!({ "org.opencontainers.image.ref.name": attachment::tag(&image.digest) });
     let index = blob::index(&[descriptor, listed]);
     fs::write(directory.join(MARK), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
     fs::write(directory.join("index.json"), index.bytes)?;
     let contents = directory.join("blobs/sha256");
     fs::create_dir_all(&contents)?;
-    let attached = attachment.contents().chain([&attachment.manifest]);
+    let attached = attachments.iter().flat_map(Attachment::blobs);
     for blob in blobs.chain([image]).chain(attached) {
         fs::write(contents.join(blob.hash()), &blob.bytes)?;
     }
@@ -95,13 +137,33 @@ fn replace(path: &Path, new: TempDir) -> io::Result<()> {
 }
 
 /// Writes an image for one platform as an archive that `docker load` and `podman load` read
-/// (<https://github.com/moby/moby/blob/v28.0.0/image/tarexport/tarexport.go>).
+/// (<https://github.com/moby/moby/blob/v28.0.0/image/tarexport/tarexport.go>). It takes the place of an older
+/// file when it is complete.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub fn write_archive(path: &Path, image: &PlatformImage, reference: &Reference) -> Result<()> {
-    let cannot_write = || format!("cannot write {}", path.display());
-    let mut archive = Builder::new(BufWriter::new(File::create(path).with_context(cannot_write)?));
+/// A [`UserError`] if the file cannot be written.
+pub fn write_archive(
+    path: &Path,
+    image: &PlatformImage,
+    reference: &Reference,
+) -> Result<(), UserError> {
+    let write = || {
+        // A pipe or a device cannot be replaced.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return archive(File::create(path)?, image, reference);
+        }
+        let new = NamedTempFile::new_in(parent(path))?;
+        archive(new.as_file(), image, reference)?;
+        // A temporary file is for its user alone.
+        fs::set_permissions(new.path(), fs::Permissions::from_mode(0o644))?;
+        new.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| cannot_write(path, &error))
+}
+
+fn archive(file: impl Write, image: &PlatformImage, reference: &Reference) -> io::Result<()> {
+    let mut archive = Builder::new(BufWriter::new(file));
     let name = |blob: &Blob| format!("{}.tar.gz", blob.hash());
     let config = format!("{}.json", image.config.hash());
     let layers: Vec<String> = image.layers.iter().map(|layer| name(&layer.blob)).collect();
@@ -112,8 +174,7 @@ pub fn write_archive(path: &Path, image: &PlatformImage, reference: &Reference) 
     let manifest = manifest.to_string();
     files.push(("manifest.json".to_owned(), manifest.as_bytes()));
     for (path, bytes) in &files {
-        let file = ImageFile { path, mode: 0o644, bytes };
-        file.append_to(&mut archive, 0).with_context(cannot_write)?;
+        ImageFile { path, mode: 0o644, bytes }.append_to(&mut archive, 0)?;
     }
-    archive.into_inner().and_then(|mut file| file.flush()).with_context(cannot_write)
+    archive.into_inner()?.flush()
 }

@@ -3,35 +3,61 @@
 //! An image is a few documents and archives that name each other by their digests
 //! (<https://github.com/opencontainers/image-spec>). That of an operator has one file: a static binary, which
 //! needs no base image. The same sources always are the same image, in whatever directory they are.
+//!
+//! # Build type 1
+//!
+//! Provenance of the build type `https://docs.rs/opctl/latest/opctl/package/image/index.html#build-type-1` says
+//! that `opctl image build` made an image: it ran `cargo build --release --bin manager` for each of the targets, and
+//! put the binary into a layer. Its parameters are those of the command:
+//!
+//! - `platforms`: the platforms of the image;
+//! - `caCertificates`, if there are any: the digest of the file;
+//! - `rustflags`, if it is set: `RUSTFLAGS`;
+//! - `targets` (internal): what rustc compiled for.
+//!
+//! Its dependencies are the commit (without a digest, if there were other changes), `Cargo.lock` with its digest,
+//! and the compiler.
 
 mod attachment;
 mod blob;
 mod compile;
+mod credentials;
 mod document;
+mod failure;
+mod key;
 mod layer;
 mod layout;
 mod platform;
+mod provenance;
 mod push;
 mod reference;
+mod registry;
 mod sbom;
+mod sign;
 mod source;
+mod statement;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use serde_json::Map;
 
 use crate::project::Project;
 use attachment::Attachment;
 use blob::Blob;
 use document::PlatformImage;
 use layer::{ImageFile, Layer};
+use provenance::Build;
+use registry::{Purpose, Registry};
 use source::Source;
 
-pub use layout::check_directory;
+pub use key::PrivateKey;
+pub use layout::{check_directory, default_directory};
 pub use platform::Platform;
 pub use push::pinned;
 pub use reference::Reference;
+pub use sign::sign;
 
 /// Where programs look for the certificates of authorities (<https://pkg.go.dev/crypto/x509#SystemCertPool>).
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
@@ -55,8 +81,8 @@ pub struct Image {
     images: Vec<PlatformImage>,
     /// What the name stands for: the manifest or, of several platforms, their index.
     root: Blob,
-    /// What it is made of.
-    attachment: Attachment,
+    /// What it is made of, and how.
+    attachments: Vec<Attachment>,
 }
 
 impl Image {
@@ -96,9 +122,20 @@ impl Image {
             [image] => image.manifest.clone(),
             images => document::index(images, source.annotations()),
         };
-        let sbom = sbom::document(root, &source, &manifest)?;
-        let attachment = Attachment::new(sbom, &manifest, &source.created());
-        Ok(Self { reference: request.reference.clone(), images, root: manifest, attachment })
+        let build = Build {
+            platforms: &request.platforms,
+            certificates: certificates.as_deref(),
+            rustc: compile::rustc_version(),
+        };
+        let documents = [
+            sbom::document(root, &source, &manifest)?,
+            provenance::document(root, &source, &build, &manifest)?,
+        ];
+        let subject = manifest.descriptor();
+        let annotations = Map::from_iter([(source::CREATED.to_owned(), source.created().into())]);
+        let attach = |document| Attachment::new(document, &subject, annotations.clone());
+        let attachments = documents.into_iter().map(attach).collect();
+        Ok(Self { reference: request.reference.clone(), images, root: manifest, attachments })
     }
 
     /// The name of the image with its digest.
@@ -113,18 +150,13 @@ impl Image {
     }
 
     /// Pushes the image to the registry that its name says. Returns how many bytes of contents were sent: those
-    /// that the registry did not have.
+    /// that the registry did not have. `report` is told what takes long.
     ///
     /// # Errors
     /// A [`UserError`](crate::error::UserError) that says what the registry has refused.
-    pub fn push(&self) -> Result<usize> {
-        let contents = self.images.iter().flat_map(PlatformImage::contents);
-        let contents: Vec<&Blob> = contents.chain(self.attachment.contents()).collect();
-        let manifests: Vec<&Blob> = match self.images.as_slice() {
-            [_] => Vec::new(),
-            images => images.iter().map(|image| &image.manifest).collect(),
-        };
-        push::push(&self.reference.to_string(), &contents, &manifests, &self.root, &self.attachment)
+    pub fn push(&self, report: &dyn Fn(String)) -> Result<usize> {
+        let registry = Registry::connect(&self.reference.to_string(), Purpose::Push, report)?;
+        registry.run(push::push(&registry, &self.images, &self.root, &self.attachments))
     }
 
     /// Writes the image, and what it is made of, to a directory in the layout of the specification.
@@ -133,7 +165,8 @@ impl Image {
     /// If there is something else, or if the directory cannot be written.
     pub fn write_directory(&self, path: &Path) -> Result<()> {
         let blobs = self.images.iter().flat_map(PlatformImage::blobs);
-        layout::write_directory(path, blobs, &self.root, &self.attachment, &self.reference)
+        let attachments = &self.attachments;
+        Ok(layout::write_directory(path, blobs, &self.root, attachments, &self.reference)?)
     }
 
     /// Writes the image for the first platform to a file for `docker load`.
@@ -142,6 +175,6 @@ impl Image {
     /// If the file cannot be written.
     pub fn write_archive(&self, path: &Path) -> Result<()> {
         let image = self.images.first().context("an image without a platform")?;
-        layout::write_archive(path, image, &self.reference)
+        Ok(layout::write_archive(path, image, &self.reference)?)
     }
 }

@@ -1,6 +1,7 @@
 //! What an image was built from.
 
 use std::env;
+use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,16 +16,35 @@ use crate::toolchain;
 /// The time of everything in an image (<https://reproducible-builds.org/specs/source-date-epoch/>).
 const TIME: &str = "SOURCE_DATE_EPOCH";
 
+/// The annotation with the time of an image.
+pub const CREATED: &str = "org.opencontainers.image.created";
+
 /// What an image was built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// When, in seconds since 1970: the time of the last commit, so that the same sources are the same image.
     pub time: u64,
-    revision: Option<String>,
+    /// The commit, if the sources are in a repository of git.
+    pub revision: Option<Revision>,
     version: Option<String>,
     /// The name of the project, and of its package.
     pub title: String,
     license: License,
+}
+
+/// A commit of git.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// Its hash.
+    pub commit: String,
+    /// Whether the sources have changes that no commit has.
+    pub is_dirty: bool,
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.commit, if self.is_dirty { "-dirty" } else { "" })
+    }
 }
 
 impl Source {
@@ -42,12 +62,8 @@ impl Source {
         let time = time.ok_or_else(|| {
             UserError::usage(format!("{TIME} is not a number of seconds since 1970"))
         })?;
-        // What has not been committed is of no revision.
-        let changes = git(&["status", "--porcelain"]);
-        let revision = git(&["rev-parse", "HEAD"]).map(|revision| match changes {
-            None => revision,
-            Some(_) => format!("{revision}-dirty"),
-        });
+        let is_dirty = git(&["status", "--porcelain"]).is_some();
+        let revision = git(&["rev-parse", "HEAD"]).map(|commit| Revision { commit, is_dirty });
         let id = output(root, toolchain::cargo(), &["pkgid"]);
         let version = id.and_then(|id| Some(id.rsplit(['#', '@']).next()?.to_owned()));
         let (title, license) = (project.project_name.clone(), project.license());
@@ -70,7 +86,7 @@ impl Source {
         let annotations = [
             ("created", Some(self.created())),
             ("licenses", license),
-            ("revision", self.revision.clone()),
+            ("revision", self.revision.as_ref().map(Revision::to_string)),
             ("title", Some(self.title.clone())),
             ("version", self.version.clone()),
         ];

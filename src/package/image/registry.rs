@@ -1,0 +1,370 @@
+//! A repository of a registry (<https://github.com/opencontainers/distribution-spec>).
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use humantime::format_duration;
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::OciDistributionError;
+use oci_client::manifest::ImageIndexEntry;
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, Reference, RegistryOperation};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::attachment::{self, Attachment};
+use super::blob::{self, Blob};
+use super::credentials::{self, Credentials};
+use super::failure::Failure;
+
+/// The time before the second attempt, which doubles with each further one.
+const DELAY: Duration = Duration::from_millis(500);
+/// When the user is told what takes long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a registry may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a registry may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The slowest network that contents are sent over, in bytes per second.
+const MIN_RATE: usize = 10_000;
+
+/// What somebody wants of a registry.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose {
+    /// To read.
+    Pull,
+    /// To write.
+    Push,
+    /// To write about what is there.
+    Sign,
+}
+
+impl Purpose {
+    fn actions(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push | Self::Sign => "pull,push",
+        }
+    }
+
+    fn action(self, image: &Reference) -> String {
+        match self {
+            Self::Pull => format!("cannot find the digest of {image}"),
+            Self::Push => format!("cannot push to {}", image.resolve_registry()),
+            Self::Sign => format!("cannot sign {image}"),
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Pull => "push the image first, or use its tag",
+            Self::Push => {
+                "run the command again when it is resolved: what was sent is not sent twice"
+            }
+            Self::Sign => "push the image first, and run the command again when it is resolved",
+        }
+    }
+}
+
+/// A repository, with the credentials of the user.
+pub struct Registry<'a> {
+    client: Client,
+    /// An image in the repository.
+    image: Reference,
+    purpose: Purpose,
+    auth: RegistryAuth,
+    runtime: Runtime,
+    report: &'a dyn Fn(String),
+    answer_timeout: Duration,
+}
+
+impl<'a> Registry<'a> {
+    /// Logs in to the registry of an image. `report` is told what takes long.
+    ///
+    /// # Errors
+    /// A [`UserError`](crate::error::UserError) that says what the registry, or the file with the credentials,
+    /// has refused.
+    pub fn connect(name: &str, purpose: Purpose, report: &'a dyn Fn(String)) -> Result<Self> {
+        Self::connect_within(ANSWER_TIMEOUT, name, purpose, report)
+    }
+
+    fn connect_within(
+        answer_timeout: Duration,
+        name: &str,
+        purpose: Purpose,
+        report: &'a dyn Fn(String),
+    ) -> Result<Self> {
+        let image: Reference =
+            name.parse().with_context(|| format!("`{name}` is not the name of an image"))?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot connect to the registry")?;
+        let mut registry = Self {
+            client: client(image.resolve_registry()),
+            image,
+            purpose,
+            auth: RegistryAuth::Anonymous,
+            runtime,
+            report,
+            answer_timeout,
+        };
+        registry.auth = registry.run(registry.log_in())?;
+        Ok(registry)
+    }
+
+    /// Waits for what needs the registry.
+    ///
+    /// # Errors
+    /// A [`UserError`](crate::error::UserError) that says what the registry has refused.
+    pub fn run<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T> {
+        self.runtime.block_on(work).map_err(|failure| {
+            let action = self.purpose.action(&self.image);
+            failure.explain(self.image.resolve_registry(), &action, self.purpose.hint()).into()
+        })
+    }
+
+    /// The image that the name stands for.
+    pub fn image(&self) -> &Reference {
+        &self.image
+    }
+
+    /// The name of the image with a digest.
+    pub fn pinned(&self, digest: &str) -> String {
+        format!("{}/{}@{digest}", self.image.registry(), self.image.repository())
+    }
+
+    async fn log_in(&self) -> Result<RegistryAuth, Failure> {
+        let registry = self.image.resolve_registry();
+        let auth = match Credentials::of(registry)? {
+            Credentials::Known(auth) => auth,
+            Credentials::Identity(identity) => {
+                let scheme = if is_loopback(registry) { "http" } else { "https" };
+                let root = format!("{scheme}://{registry}");
+                let client = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+                let client = client.build().map_err(OciDistributionError::from)?;
+                let (repository, actions) = (self.image.repository(), self.purpose.actions());
+                self.request("logging in", 0, async || {
+                    credentials::exchange(&client, &root, repository, actions, &identity).await
+                })
+                .await?
+            }
+        };
+        let operation = match self.purpose {
+            Purpose::Pull => RegistryOperation::Pull,
+            Purpose::Push | Purpose::Sign => RegistryOperation::Push,
+        };
+        self.request("logging in", 0, async || {
+            self.client.auth(&self.image, &auth, operation).await
+        })
+        .await?;
+        Ok(auth)
+    }
+
+    /// Sends contents that the registry does not have. Returns how many bytes were sent.
+    pub async fn push_blob(&self, blob: &Blob) -> Result<usize, Failure> {
+        let size = blob.bytes.len();
+        let what = format!("sending {} ({:.1} MB)", blob.digest, size as f64 / 1e6);
+        self.request(&what, size, async || {
+            // A registry need not tell of a repository that is new.
+            if self.client.blob_exists(&self.image, &blob.digest).await.unwrap_or(false) {
+                return Ok(0);
+            }
+            match self.client.push_blob(&self.image, blob.bytes.clone(), &blob.digest).await {
+                // Some registries do not tell where they have stored it.
+                Err(error @ OciDistributionError::RegistryNoLocationError) => {
+                    let is_stored = self.client.blob_exists(&self.image, &blob.digest).await?;
+                    is_stored.then_some(size).ok_or(error)
+                }
+                result => result.map(|_| size),
+            }
+        })
+        .await
+    }
+
+    /// Stores a manifest by its digest.
+    pub async fn push_manifest(&self, manifest: &Blob) -> Result<(), Failure> {
+        // The name of a manifest without a tag is its digest.
+        self.push_manifest_as(&manifest.digest, manifest).await
+    }
+
+    /// Stores a manifest with a tag.
+    pub async fn push_manifest_as(&self, tag: &str, manifest: &Blob) -> Result<(), Failure> {
+        let media_type = manifest.media_type.parse();
+        let media_type = media_type.map_err(|_| OciDistributionError::GenericError(None))?;
+        let (registry, repository) = (self.image.registry(), self.image.repository());
+        let name = Reference::with_tag(registry.to_owned(), repository.to_owned(), tag.to_owned());
+        self.request(&format!("sending {tag}"), manifest.bytes.len(), async || {
+            let bytes = manifest.bytes.clone();
+            self.client.push_manifest_raw(&name, bytes, Clone::clone(&media_type)).await
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Whether the tag already names an image with all of its attachments: it is written last.
+    pub async fn is_complete(&self, image: &Blob, attachments: &[Attachment]) -> bool {
+        self.digest().await.is_ok_and(|digest| digest == image.digest)
+            && self.referrers(&image.digest).await.is_ok_and(|listed| {
+                attachments.iter().all(|attachment| is_listed(attachment, &listed))
+            })
+    }
+
+    /// Adds attachments to the list of the referrers of an image, where the registry has not done it.
+    pub async fn list_referrers(
+        &self,
+        digest: &str,
+        attachments: &[Attachment],
+    ) -> Result<(), Failure> {
+        let listed = self.referrers(digest).await?;
+        let mut missing = attachments.iter().filter(|it| !is_listed(it, &listed)).peekable();
+        if missing.peek().is_none() {
+            return Ok(());
+        }
+        let descriptors = listed.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+        let mut descriptors: Vec<Value> = descriptors.map_err(OciDistributionError::from)?;
+        descriptors.extend(missing.map(Attachment::descriptor));
+        self.push_manifest_as(&attachment::tag(digest), &blob::index(&descriptors)).await
+    }
+
+    async fn referrers(&self, digest: &str) -> Result<Vec<ImageIndexEntry>, Failure> {
+        let subject = self.image.clone_with_digest(digest.to_owned());
+        let what = format!("finding what refers to {digest}");
+        let list = async || self.client.pull_referrers(&subject, None).await;
+        Ok(self.request(&what, 0, list).await?.manifests)
+    }
+
+    /// The digest of the image.
+    pub async fn digest(&self) -> Result<String, Failure> {
+        self.request(&format!("finding {}", self.image), 0, async || {
+            self.client.fetch_manifest_digest(&self.image, &self.auth).await
+        })
+        .await
+    }
+
+    /// The digest of the image, and how other documents refer to it.
+    pub async fn describe(&self) -> Result<(String, Value), Failure> {
+        let what = format!("finding {}", self.image);
+        self.request(&what, 0, async || {
+            let image = &self.image;
+            let (manifest, digest) =
+                self.client.pull_manifest_raw(image, &self.auth, &blob::IMAGES).await?;
+            let document: Value = serde_json::from_slice(&manifest)?;
+            // The specification only recommends it.
+            let media_type = document["mediaType"].as_str().unwrap_or(blob::MANIFEST);
+            let descriptor =
+                json!({ "mediaType": media_type, "digest": digest, "size": manifest.len() });
+            Ok((digest, descriptor))
+        })
+        .await
+    }
+
+    /// Repeats what fails for a reason that may pass. `size` is how many bytes are sent.
+    async fn request<T>(
+        &self,
+        what: &str,
+        size: usize,
+        request: impl AsyncFn() -> Result<T, OciDistributionError>,
+    ) -> Result<T, Failure> {
+        let begin = Instant::now();
+        let mut delay = DELAY;
+        loop {
+            let failure = match self.attempt(what, size, request()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if failure.max_delay().is_none_or(|longest| delay > longest) {
+                return Err(failure);
+            }
+            if begin.elapsed() + delay > PATIENCE {
+                let time = format_duration(delay);
+                (self.report)(format!("{what}: {failure}; trying again in {time}"));
+            }
+            sleep(delay).await;
+            delay *= 2;
+        }
+    }
+
+    /// Waits for an answer, but not forever.
+    async fn attempt<T>(
+        &self,
+        what: &str,
+        size: usize,
+        request: impl Future<Output = Result<T, OciDistributionError>>,
+    ) -> Result<T, Failure> {
+        let limit = self.answer_timeout + Duration::from_secs((size / MIN_RATE) as u64);
+        let mut request = pin!(request);
+        let answer = match timeout(PATIENCE.min(limit), &mut request).await {
+            Ok(answer) => Ok(answer),
+            Err(_) => {
+                (self.report)(what.to_owned());
+                timeout(limit.saturating_sub(PATIENCE), request).await
+            }
+        };
+        Ok(answer.map_err(|_| Failure::Silence(limit))??)
+    }
+}
+
+fn is_listed(attachment: &Attachment, list: &[ImageIndexEntry]) -> bool {
+    list.iter().any(|referrer| referrer.digest == attachment.manifest.digest)
+}
+
+fn client(registry: &str) -> Client {
+    // Another one may be installed already, which does as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let protocol = if is_loopback(registry) { ClientProtocol::Http } else { ClientProtocol::Https };
+    Client::new(ClientConfig {
+        protocol,
+        // Registries disagree about the size of chunks, and the contents are in memory.
+        use_monolithic_push: true,
+        connect_timeout: Some(CONNECT_TIMEOUT),
+        // Its timeout would also be that of sending contents.
+        read_timeout: None,
+        user_agent: concat!("opctl/", env!("CARGO_PKG_VERSION")),
+        ..ClientConfig::default()
+    })
+}
+
+/// Whether a registry is on this machine. Only there nobody can read what is not encrypted.
+fn is_loopback(registry: &str) -> bool {
+    let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn registry_that_does_not_answer_is_not_waited_for_forever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = format!("{}/box", listener.local_addr().unwrap());
+        let timeout = Duration::from_millis(1200);
+        let reports = RefCell::new(Vec::new());
+        let report = |text| reports.borrow_mut().push(text);
+        let registry = Registry::connect_within(timeout, &name, Purpose::Push, &report);
+        let error = registry.err().unwrap().to_string();
+        assert!(error.ends_with(": it has not answered for 1s 200ms"), "{error}");
+        assert_eq!(*reports.borrow(), ["logging in"], "after a second");
+    }
+
+    #[test]
+    fn only_registries_on_this_machine_are_not_encrypted() {
+        for (registry, expected) in [
+            ("localhost:5000", true),
+            ("localhost", true),
+            ("127.0.0.1:5000", true),
+            ("[::1]:5000", true),
+            ("localhost.example.com", false),
+            ("10.0.0.1:5000", false),
+            ("index.docker.io", false),
+        ] {
+            assert_eq!(is_loopback(registry), expected, "{registry}");
+        }
+    }
+}
