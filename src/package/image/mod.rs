@@ -29,6 +29,7 @@ mod layer;
 mod layout;
 mod platform;
 mod provenance;
+mod pull;
 mod push;
 mod reference;
 mod registry;
@@ -55,8 +56,10 @@ use source::Source;
 pub use key::PrivateKey;
 pub use layout::{check_directory, default_directory};
 pub use platform::Platform;
+pub use pull::unpack;
 pub use push::pinned;
 pub use reference::Reference;
+pub use registry::Transport;
 pub use sign::sign;
 
 /// Where programs look for the certificates of authorities (<https://pkg.go.dev/crypto/x509#SystemCertPool>).

@@ -67,7 +67,7 @@ pub fn pinned(name: &str) -> Result<String> {
     if name.parse::<Reference>().is_ok_and(|image| image.digest().is_some()) {
         return Ok(name.to_owned());
     }
-    let registry = Registry::connect(name, Purpose::Pull, &|_| {})?;
+    let registry = Registry::connect(name, Purpose::Find, &|_| {})?;
     let digest = registry.run(registry.digest())?;
     Ok(registry.pinned(&digest))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use humantime::format_duration;
 use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::config::Os;
 use oci_client::errors::OciDistributionError;
 use oci_client::manifest::ImageIndexEntry;
 use oci_client::secrets::RegistryAuth;
@@ -34,7 +35,9 @@ const MIN_RATE: usize = 10_000;
 /// What somebody wants of a registry.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
-    /// To read.
+    /// To find out the digest of an image.
+    Find,
+    /// To read the contents of an image.
     Pull,
     /// To write.
     Push,
@@ -45,14 +48,15 @@ pub enum Purpose {
 impl Purpose {
     fn actions(self) -> &'static str {
         match self {
-            Self::Pull => "pull",
+            Self::Find | Self::Pull => "pull",
             Self::Push | Self::Sign => "pull,push",
         }
     }
 
     fn action(self, image: &Reference) -> String {
         match self {
-            Self::Pull => format!("cannot find the digest of {image}"),
+            Self::Find => format!("cannot find the digest of {image}"),
+            Self::Pull => format!("cannot pull {image}"),
             Self::Push => format!("cannot push to {}", image.resolve_registry()),
             Self::Sign => format!("cannot sign {image}"),
         }
@@ -60,7 +64,10 @@ impl Purpose {
 
     fn hint(self) -> &'static str {
         match self {
-            Self::Pull => "push the image first, or use its tag",
+            Self::Find => "push the image first, or use its tag",
+            Self::Pull => {
+                "push the image first; `--use-http` and `--skip-tls-verify` are for registries of your own"
+            }
             Self::Push => {
                 "run the command again when it is resolved: what was sent is not sent twice"
             }
@@ -69,11 +76,21 @@ impl Purpose {
     }
 }
 
+/// How a registry is reached, if not in the usual way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Transport {
+    /// Without encryption.
+    pub is_http: bool,
+    /// With any certificate.
+    pub skips_verification: bool,
+}
+
 /// A repository, with the credentials of the user.
 pub struct Registry<'a> {
     client: Client,
     /// An image in the repository.
     image: Reference,
+    transport: Transport,
     purpose: Purpose,
     auth: RegistryAuth,
     runtime: Runtime,
@@ -88,10 +105,19 @@ impl<'a> Registry<'a> {
     /// A [`UserError`](crate::error::UserError) that says what the registry, or the file with the credentials,
     /// has refused.
     pub fn connect(name: &str, purpose: Purpose, report: &'a dyn Fn(String)) -> Result<Self> {
-        Self::connect_within(ANSWER_TIMEOUT, name, purpose, report)
+        Self::connect_by(Transport::default(), ANSWER_TIMEOUT, name, purpose, report)
     }
 
-    fn connect_within(
+    /// Logs in to the registry of an image, of which the contents are read.
+    ///
+    /// # Errors
+    /// As [`Registry::connect`].
+    pub fn pull(name: &str, transport: Transport, report: &'a dyn Fn(String)) -> Result<Self> {
+        Self::connect_by(transport, ANSWER_TIMEOUT, name, Purpose::Pull, report)
+    }
+
+    fn connect_by(
+        mut transport: Transport,
         answer_timeout: Duration,
         name: &str,
         purpose: Purpose,
@@ -101,9 +127,11 @@ impl<'a> Registry<'a> {
             name.parse().with_context(|| format!("`{name}` is not the name of an image"))?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot connect to the registry")?;
+        transport.is_http |= is_loopback(image.resolve_registry());
         let mut registry = Self {
-            client: client(image.resolve_registry()),
+            client: client(transport),
             image,
+            transport,
             purpose,
             auth: RegistryAuth::Anonymous,
             runtime,
@@ -140,9 +168,11 @@ impl<'a> Registry<'a> {
         let auth = match Credentials::of(registry)? {
             Credentials::Known(auth) => auth,
             Credentials::Identity(identity) => {
-                let scheme = if is_loopback(registry) { "http" } else { "https" };
+                let scheme = if self.transport.is_http { "http" } else { "https" };
                 let root = format!("{scheme}://{registry}");
-                let client = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+                let client = reqwest::Client::builder()
+                    .connect_timeout(CONNECT_TIMEOUT)
+                    .danger_accept_invalid_certs(self.transport.skips_verification);
                 let client = client.build().map_err(OciDistributionError::from)?;
                 let (repository, actions) = (self.image.repository(), self.purpose.actions());
                 self.request("logging in", 0, async || {
@@ -152,7 +182,7 @@ impl<'a> Registry<'a> {
             }
         };
         let operation = match self.purpose {
-            Purpose::Pull => RegistryOperation::Pull,
+            Purpose::Find | Purpose::Pull => RegistryOperation::Pull,
             Purpose::Push | Purpose::Sign => RegistryOperation::Push,
         };
         self.request("logging in", 0, async || {
@@ -243,6 +273,28 @@ impl<'a> Registry<'a> {
         .await
     }
 
+    /// The layers of the image.
+    pub async fn layers(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        let what = format!("finding {}", self.image);
+        let (manifest, _) = self
+            .request(&what, 0, async || {
+                self.client.pull_image_manifest(&self.image, &self.auth).await
+            })
+            .await?;
+        let mut layers = Vec::new();
+        for layer in &manifest.layers {
+            let size = usize::try_from(layer.size).unwrap_or_default();
+            let what = format!("receiving {} ({:.1} MB)", layer.digest, size as f64 / 1e6);
+            let pull = async || {
+                let mut bytes = Vec::new();
+                self.client.pull_blob(&self.image, layer, &mut bytes).await?;
+                Ok(bytes)
+            };
+            layers.push(self.request(&what, size, pull).await?);
+        }
+        Ok(layers)
+    }
+
     /// The digest of the image, and how other documents refer to it.
     pub async fn describe(&self) -> Result<(String, Value), Failure> {
         let what = format!("finding {}", self.image);
@@ -260,7 +312,7 @@ impl<'a> Registry<'a> {
         .await
     }
 
-    /// Repeats what fails for a reason that may pass. `size` is how many bytes are sent.
+    /// Repeats what fails for a reason that may pass. `size` is how many bytes are sent or received.
     async fn request<T>(
         &self,
         what: &str,
@@ -310,12 +362,13 @@ fn is_listed(attachment: &Attachment, list: &[ImageIndexEntry]) -> bool {
     list.iter().any(|referrer| referrer.digest == attachment.manifest.digest)
 }
 
-fn client(registry: &str) -> Client {
+fn client(transport: Transport) -> Client {
     // Another one may be installed already, which does as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let protocol = if is_loopback(registry) { ClientProtocol::Http } else { ClientProtocol::Https };
     Client::new(ClientConfig {
-        protocol,
+        protocol: if transport.is_http { ClientProtocol::Http } else { ClientProtocol::Https },
+        accept_invalid_certificates: transport.skips_verification,
+        platform_resolver: Some(Box::new(any_platform)),
         // Registries disagree about the size of chunks, and the contents are in memory.
         use_monolithic_push: true,
         connect_timeout: Some(CONNECT_TIMEOUT),
@@ -324,6 +377,15 @@ fn client(registry: &str) -> Client {
         user_agent: concat!("opctl/", env!("CARGO_PKG_VERSION")),
         ..ClientConfig::default()
     })
+}
+
+/// The first image of an index: files such as manifests are the same for every platform. Attestations are no images.
+fn any_platform(images: &[ImageIndexEntry]) -> Option<String> {
+    let unknown = Os::from("unknown");
+    let is_image = |image: &&ImageIndexEntry| {
+        image.platform.as_ref().is_none_or(|platform| platform.os != unknown)
+    };
+    images.iter().find(is_image).map(|image| image.digest.clone())
 }
 
 /// Whether a registry is on this machine. Only there nobody can read what is not encrypted.
@@ -347,7 +409,7 @@ mod tests {
         let timeout = Duration::from_millis(1200);
         let reports = RefCell::new(Vec::new());
         let report = |text| reports.borrow_mut().push(text);
-        let registry = Registry::connect_within(timeout, &name, Purpose::Push, &report);
+        let registry = Registry::connect_by(Transport::default(), timeout, &name, Purpose::Push, &report);
         let error = registry.err().unwrap().to_string();
         assert!(error.ends_with(": it has not answered for 1s 200ms"), "{error}");
         assert_eq!(*reports.borrow(), ["logging in"], "after a second");
