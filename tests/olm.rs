@@ -3,15 +3,20 @@
 // Clippy sees tests only in the functions that are marked as such, not in their helpers.
 #![allow(clippy::unwrap_used)]
 
+#[path = "olm/played.rs"]
+mod played;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use assert_cmd::cargo::cargo_bin;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use played::PlayedOlm;
 
 /// The flags that make an API of each recipe.
 const RECIPES: [&[&str]; 5] = [
@@ -34,8 +39,12 @@ struct Bundle(TempDir);
 
 impl Bundle {
     fn new(init: &[&str], apis: &[&[&str]]) -> Self {
+        Self::named("my-operator", init, apis)
+    }
+
+    fn named(name: &str, init: &[&str], apis: &[&[&str]]) -> Self {
         let bundle = Self(tempfile::tempdir().unwrap());
-        let name = ["--domain", "example.com", "--project-name", "my-operator"];
+        let name = ["--domain", "example.com", "--project-name", name];
         bundle.opctl(&[&["init"], &name[..], init].concat());
         for api in apis {
             let version = ["create", "api", "--group", "cache", "--version", "v1alpha1"];
@@ -217,6 +226,39 @@ impl Cluster {
         self.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
     }
 
+    /// A command of opctl on the cluster.
+    fn run(&self, directory: &Path, args: &[&str]) -> Output {
+        let mut run = self.opctl();
+        run.args(["run", "--no-start", "--"]).arg(cargo_bin!("opctl")).args(args);
+        run.current_dir(directory).output().unwrap()
+    }
+
+    /// What a command of opctl that must succeed prints on stderr.
+    fn succeed(&self, directory: &Path, args: &[&str]) -> String {
+        let output = self.run(directory, args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{args:?}: {text}");
+        text
+    }
+
+    /// What a command of opctl that must fail prints on stderr.
+    fn fail(&self, directory: &Path, args: &[&str]) -> String {
+        let output = self.run(directory, args);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{args:?}: {text}");
+        text
+    }
+
+    fn kubeconfig(&self) -> String {
+        self.0.path().join("state/clusters/opctl/kubeconfig").to_str().unwrap().to_owned()
+    }
+
+    /// The names of objects, such as `pod/a`.
+    fn names(&self, namespace: &str, resources: &str) -> BTreeSet<String> {
+        let list = self.kubectl(&["-n", namespace, "get", resources, "-o", "name"]);
+        list.lines().map(str::to_owned).collect()
+    }
+
     /// What the operator in a namespace may do in another one, as the API server says.
     fn rights(&self, own: &str, other: &str) -> BTreeSet<String> {
         let user = format!("--as=system:serviceaccount:{own}:my-operator-controller-manager");
@@ -293,15 +335,163 @@ fn applied_bundle_has_the_rights_of_the_installer() {
     cluster.kubectl(&["-n", "olm", "rollout", "status", deployment, "--timeout=60s"]);
 }
 
+/// The files of a release of OLM, which is played.
+fn release(directory: &Path) -> [PathBuf; 2] {
+    let texts = played::crds().into_iter().map(|path| fs::read_to_string(path).unwrap());
+    let crds: String = texts.map(|text| format!("---\n{text}\n")).collect();
+    let files = ["crds.yaml", "olm.yaml"].map(|name| directory.join(name));
+    fs::write(&files[0], crds).unwrap();
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/olm/manifests.yaml"), &files[1])
+        .unwrap();
+    files
+}
+
+#[test]
+fn bundle_is_installed_upgraded_and_cleaned_up() {
+    let bundle = Bundle::new(&[], &RECIPES[..1]);
+    bundle.generate();
+    let directory = bundle.0.path();
+    let cluster = Cluster::start();
+    let run = ["run", "bundle", "bundle", "--namespace", "own", "--timeout", "1m"];
+    let upgrade = ["run", "bundle-upgrade", "bundle", "--namespace", "own", "--timeout", "1m"];
+    let cleanup = ["cleanup", "my-operator", "--namespace", "own", "--timeout", "1m"];
+    let text = cluster.fail(directory, &run);
+    assert!(text.contains("has no OLM\nhint: install it: `opctl olm install "), "{text}");
+
+    for crd in played::crds() {
+        cluster.kubectl(&["create", "-f", crd.to_str().unwrap()]);
+    }
+    let _olm = PlayedOlm::start(&cluster.kubeconfig());
+    let text = cluster.fail(directory, &run);
+    assert!(text.contains("error: there is no namespace own\n"), "{text}");
+    cluster.kubectl(&["create", "namespace", "own"]);
+    let text = cluster.fail(directory, &[&run[..], &["--install-mode", "OwnNamespace"]].concat());
+    assert!(text.contains("hint: it supports AllNamespaces\n"), "{text}");
+    assert!(cluster.names("own", "pods,catalogsources,operatorgroups").is_empty());
+
+    let text = cluster.succeed(directory, &run);
+    assert!(text.ends_with("   Installed my-operator.v0.1.0\n"), "{text}");
+    assert!(cluster.names("own", "pods").contains("pod/my-operator-catalog-v0-1-0"));
+    let text = cluster.fail(directory, &run);
+    assert!(text.contains("is installed in own by the Subscription"), "{text}");
+    let text = cluster.fail(directory, &upgrade);
+    assert!(text.contains("error: my-operator.v0.1.0 is installed already\n"), "{text}");
+
+    bundle.opctl(&["generate", "bundle", "--version", "0.2.0"]);
+    let text = cluster.succeed(directory, &upgrade);
+    assert!(text.ends_with("   Installed my-operator.v0.2.0\n"), "{text}");
+    let pods = cluster.names("own", "pods");
+    assert!(!pods.contains("pod/my-operator-catalog-v0-1-0"), "{pods:?}");
+
+    let sample = "apiVersion: cache.example.com/v1alpha1\nkind: Memcached\n\
+                  metadata:\n  name: mine\nspec:\n  size: 1\n";
+    fs::write(directory.join("mine.yaml"), sample).unwrap();
+    let mine = directory.join("mine.yaml");
+    cluster.kubectl(&["apply", "-f", mine.to_str().unwrap()]);
+    let everything =
+        "subscriptions,clusterserviceversions,catalogsources,operatorgroups,pods,configmaps";
+    let before = cluster.names("own", everything);
+    let text = cluster.fail(directory, &cleanup);
+    assert!(text.contains("would be deleted with it: Memcached default/mine\n"), "{text}");
+    assert_eq!(cluster.names("own", everything), before);
+
+    cluster.succeed(directory, &[&cleanup[..], &["--delete-all=false"]].concat());
+    let left = ["configmap/kube-root-ca.crt", "operatorgroup.operators.coreos.com/opctl-og"];
+    assert_eq!(cluster.names("own", everything), BTreeSet::from(left.map(str::to_owned)));
+    cluster.kubectl(&["get", "memcacheds", "mine"]);
+
+    cluster.succeed(directory, &run);
+    cluster.succeed(directory, &[&cleanup[..], &["--delete-custom-resources"]].concat());
+    assert_eq!(cluster.names("own", everything), BTreeSet::from([left[0].to_owned()]));
+    assert!(!cluster.kubectl(&["get", "crds", "-o", "name"]).contains("memcacheds"));
+    let text = cluster.succeed(directory, &cleanup);
+    assert!(text.contains("warning: there is nothing of the package my-operator in own"), "{text}");
+}
+
+#[test]
+fn what_opctl_has_not_created_stays() {
+    let bundle = Bundle::new(&[], &RECIPES[..1]);
+    bundle.generate();
+    let directory = bundle.0.path();
+    let cluster = Cluster::start();
+    for crd in played::crds() {
+        cluster.kubectl(&["create", "-f", crd.to_str().unwrap()]);
+    }
+    cluster.kubectl(&["create", "namespace", "own"]);
+    let api = "operators.coreos.com/v1alpha1";
+    cluster.apply(&[serde_json::json!({
+        "apiVersion": api, "kind": "Subscription", "metadata": { "name": "a", "namespace": "own" },
+        "spec": { "name": "my-operator", "source": "theirs", "sourceNamespace": "own" },
+    })]);
+    cluster.apply(&[serde_json::json!({
+        "apiVersion": api, "kind": "CatalogSource", "metadata": { "name": "theirs", "namespace": "own" },
+        "spec": { "sourceType": "grpc", "address": "127.0.0.1:1" },
+    })]);
+    let before = cluster.names("own", "subscriptions,catalogsources");
+    let own = ["--namespace", "own", "--timeout", "5s"];
+    let text = cluster.fail(directory, &[&["cleanup", "my-operator"], &own[..]].concat());
+    assert!(text.contains("error: opctl has not installed my-operator"), "{text}");
+    let text = cluster.fail(directory, &[&["run", "bundle-upgrade", "bundle"], &own[..]].concat());
+    assert!(text.contains("error: opctl has not created the CatalogSource theirs"), "{text}");
+    assert_eq!(cluster.names("own", "subscriptions,catalogsources"), before);
+
+    // OLM does not answer.
+    cluster.kubectl(&["-n", "own", "delete", "subscriptions,catalogsources", "--all"]);
+    let text = cluster.fail(directory, &[&["run", "bundle", "bundle"], &own[..]].concat());
+    let reason = "is not ready after 5s: OLM has not connected to it\nhint: give it more time";
+    assert!(text.contains(reason), "{text}");
+}
+
+#[test]
+fn olm_is_installed_and_uninstalled() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    release(directory);
+    let cluster = Cluster::start();
+    let _olm = PlayedOlm::start(&cluster.kubeconfig());
+    let manifests = ["--manifests", "crds.yaml", "--manifests", "olm.yaml", "--timeout", "1m"];
+    let olm = |command: &'static str| [&["olm", command], &manifests[..]].concat();
+    let text = cluster.fail(directory, &olm("status"));
+    assert!(text.contains("error: OLM is not installed\n"), "{text}");
+    let text = cluster.fail(directory, &["olm", "install", "--manifests", "olm.yaml"]);
+    assert!(text.contains("the CRD subscriptions.operators.coreos.com is missing"), "{text}");
+
+    cluster.succeed(directory, &olm("install"));
+    cluster.succeed(directory, &olm("status"));
+    let text = cluster.fail(directory, &olm("install"));
+    assert!(text.contains("error: OLM, or a part of it, is installed already: "), "{text}");
+
+    cluster.kubectl(&["-n", "olm", "create", "secret", "generic", "mine"]);
+    cluster.apply(&[serde_json::json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": { "name": "mine", "namespace": "default" },
+        "spec": { "sourceType": "grpc", "address": "127.0.0.1:1" },
+    })]);
+    let text = cluster.fail(directory, &olm("uninstall"));
+    assert!(text.contains("would be lost: CatalogSource default/mine\n"), "{text}");
+    cluster.succeed(directory, &olm("status"));
+
+    let text =
+        cluster.succeed(directory, &[&olm("uninstall")[..], &["--delete-user-objects"]].concat());
+    assert!(text.contains("Deleted CatalogSource mine\n"), "{text}");
+    assert!(text.contains("Kept Namespace olm with Secret olm/mine\n"), "{text}");
+    assert!(!cluster.kubectl(&["get", "crds", "-o", "name"]).contains("operators.coreos.com"));
+    cluster.kubectl(&["-n", "olm", "get", "secret", "mine"]);
+}
+
 #[test]
 fn commands_of_the_page_work() {
-    let bundle = Bundle::new(&[], &RECIPES[..1]);
+    let bundle = Bundle::named("memcached-operator", &[], &RECIPES[..1]);
+    let directory = bundle.0.path();
     bundle.opctl(&["edit", "--disable", "olm"]);
+    release(directory);
+    let cluster = Cluster::start();
+    let _olm = PlayedOlm::start(&cluster.kubeconfig());
     let opctl = Path::new(cargo_bin!("opctl")).parent().unwrap();
     let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("sh");
-    shell.current_dir(bundle.0.path()).env("PATH", path).env("CARGO", "true");
-    let output = ok(shell.args(["-ec", &documented()]));
+    let mut shell = cluster.opctl();
+    shell.args(["run", "--no-start", "--", "sh", "-ec", &documented()]);
+    let output = ok(shell.current_dir(directory).env("PATH", path).env("CARGO", "true"));
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("\npass ").count(), 6, "{text}");
 }

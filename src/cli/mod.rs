@@ -13,7 +13,9 @@ mod edit;
 mod generate;
 mod image;
 mod init;
+mod olm;
 mod rename;
+mod run;
 mod scorecard;
 mod status;
 mod trial;
@@ -40,7 +42,9 @@ use edit::EditArgs;
 use generate::GenerateCommand;
 use image::ImageCommand;
 use init::InitArgs;
+use olm::OlmCommand;
 use rename::RenameCommand;
+use run::{CleanupArgs, RunCommand};
 use scorecard::ScorecardArgs;
 use status::StatusArgs;
 use update::UpdateArgs;
@@ -79,6 +83,11 @@ enum Command {
     #[command(subcommand)]
     Bundle(BundleCommand),
     Scorecard(ScorecardArgs),
+    #[command(subcommand)]
+    Run(RunCommand),
+    Cleanup(CleanupArgs),
+    #[command(subcommand)]
+    Olm(OlmCommand),
     Cluster(ClusterArgs),
     Audit(AuditArgs),
     Completion(CompletionArgs),
@@ -121,6 +130,9 @@ fn run(command: Command, ui: Ui) -> Result<ExitCode> {
         Command::Generate(command) => command.run(ui)?,
         Command::Bundle(command) => return command.run(ui),
         Command::Scorecard(args) => return args.run(ui),
+        Command::Run(command) => command.run(ui)?,
+        Command::Cleanup(args) => args.run(ui)?,
+        Command::Olm(command) => command.run(ui)?,
         Command::Cluster(command) => return cluster::run(command, ui),
         Command::Audit(args) => return args.run(ui),
         Command::Completion(args) => args.run(ui)?,

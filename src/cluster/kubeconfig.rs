@@ -26,15 +26,19 @@ pub struct CurrentContext {
 }
 
 impl CurrentContext {
-    /// Reads the current context from the files of `KUBECONFIG`, by default `~/.kube/config`.
+    /// Reads the current context from a file, or from those of `KUBECONFIG`, by default `~/.kube/config`.
     /// `None` if no file sets it.
     ///
     /// # Errors
     /// A [`UserError`] if a file cannot be read or is not a kubeconfig, and if no file defines the
     /// context or its cluster.
-    pub fn read() -> Result<Option<Self>> {
+    pub fn read(file: Option<&Path>) -> Result<Option<Self>> {
+        let paths = match file {
+            Some(file) => vec![file.to_owned()],
+            None => paths(|name| env::var_os(name)),
+        };
         let mut kubeconfigs = Vec::new();
-        for path in paths(|name| env::var_os(name)) {
+        for path in paths {
             match fs::read_to_string(&path) {
                 Ok(text) => kubeconfigs.push((Kubeconfig::parse(&path, &text)?, path)),
                 // kubectl skips files that do not exist, too.

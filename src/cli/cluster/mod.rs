@@ -233,7 +233,7 @@ fn run_command(command: ClusterCommand, ui: Ui) -> Result<ExitCode> {
         }
         ClusterCommand::Run { name, start, no_start, prefer_current_context, command } => {
             if prefer_current_context {
-                if let Some(context) = CurrentContext::read()? {
+                if let Some(context) = CurrentContext::read(None)? {
                     ui.note(format!("cluster: {} (context {})", context.server, context.name));
                     let code = context.run(ui, &Signals::catch()?, &command)?;
                     return Ok(ExitCode::from(code));

@@ -4,6 +4,7 @@
 //! A bundle is made of the manifests of an operator: [`generate`] folds deployments, permissions, webhooks and
 //! examples into the ClusterServiceVersion that the user has written, and keeps everything else as it is.
 
+pub mod cluster;
 mod csv;
 mod directory;
 mod generate;
