@@ -247,3 +247,71 @@ fn a_registry_that_refuses_is_understood() {
         "{error}"
     );
 }
+
+#[test]
+fn bundles_are_read_from_their_images() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let directory = project.path();
+    let write = |path: &str, text: &str| {
+        let path = directory.join("bundle").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "manifests/csv.yaml",
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n\
+         metadata:\n  name: a.v1.0.0\nspec:\n  version: 1.0.0\n",
+    );
+    write(
+        "metadata/annotations.yaml",
+        "annotations:\n  operators.operatorframework.io.bundle.package.v1: a\n",
+    );
+    write("other/file", "");
+    for (image, parts) in
+        [("bundle:v1", ["manifests", "metadata"]), ("bundle:other", ["other", "."])]
+    {
+        let mut tar = Command::new("tar");
+        tar.args(["-cf", "../layer.tar"]).arg(parts[0]);
+        tar.args((parts[1] != ".").then_some(parts[1]));
+        assert!(tar.current_dir(directory.join("bundle")).status().unwrap().success());
+        let layer = directory.join("layer.tar");
+        let layer = layer.to_str().unwrap();
+        crane.run(&["append", "-f", layer, "-t", &crane.name(image)]);
+    }
+    // The image for another platform than this one, and what buildx attests of it.
+    let entry = |image: &str, architecture: &str, os: &str| {
+        json!({
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "size": crane.run(&["manifest", &crane.name(image)]).len(),
+            "digest": crane.run(&["digest", &crane.name(image)]),
+            "platform": { "architecture": architecture, "os": os },
+        })
+    };
+    crane.put(
+        &crane.name("bundle:index"),
+        &json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [
+                entry("bundle:other", "unknown", "unknown"),
+                entry("bundle:v1", "s390x", "linux"),
+            ],
+        }),
+    );
+    for (image, expected) in [
+        // What follows needs a cluster.
+        ("bundle:index", "Read a.v1.0.0 from the image IMAGE\n"),
+        ("bundle:v1", "Read a.v1.0.0 from the image IMAGE\nerror: the kubeconfig has no current"),
+        ("bundle:other", "error: IMAGE is not the image of a bundle\n"),
+        ("missing:v1", "error: cannot pull IMAGE: "),
+    ] {
+        let image = crane.name(image);
+        let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
+        opctl.args(["run", "bundle", &image, "--kubeconfig", "missing"]).current_dir(directory);
+        opctl.env("DOCKER_CONFIG", directory).env("REGISTRY_AUTH_FILE", directory.join("auth"));
+        let output = opctl.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(&expected.replace("IMAGE", &image)), "{text}");
+    }
+}
