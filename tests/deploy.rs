@@ -5,6 +5,10 @@
 
 #[path = "deploy/chart.rs"]
 mod chart;
+#[path = "olm/installed.rs"]
+mod installed;
+#[path = "deploy/rights.rs"]
+mod rights;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -25,7 +25,7 @@ const LABELS: [&str; 4] = [
 ];
 
 /// Compiles Helm, with the Go that the control plane is built with.
-fn helm() -> Command {
+pub fn helm() -> Command {
     static BINARY: OnceLock<std::path::PathBuf> = OnceLock::new();
     let binary = BINARY.get_or_init(|| {
         let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("helm");
