@@ -151,3 +151,87 @@ fn csv_metadata(csv: &Object) -> Value {
 pub fn csv_resource() -> String {
     format!("clusterserviceversions.v1alpha1.{}", csv::GROUP)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::olm::BundleDirectory;
+    use crate::package::olm::cluster::BundleSource;
+
+    /// The types of the properties of a bundle from there, and their values.
+    fn properties(source: BundleSource) -> Vec<(String, Value)> {
+        let csv = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "ClusterServiceVersion",
+            "metadata": { "name": "a.v1.0.0", "annotations": { "capabilities": "Basic Install" } },
+            "spec": {
+                "version": "1.0.0",
+                "displayName": "A",
+                "customresourcedefinitions": {
+                    "owned": [{ "name": "boxes.example.com", "version": "v1", "kind": "Box" }],
+                    "required": [{ "name": "bags.example.com", "version": "v2", "kind": "Bag" }],
+                },
+            },
+        });
+        let requirement = json!({
+            "type": "olm.package", "value": { "packageName": "b", "version": ">1" },
+        });
+        let directory =
+            BundleDirectory { dependencies: vec![requirement], ..BundleDirectory::default() };
+        let run = RunBundle { source, package: "a".to_owned(), directory, csv: Object::new(csv) };
+        let bundle = bundle(&run);
+        let properties = bundle["properties"].as_array().unwrap().iter();
+        properties
+            .map(|it| (it["type"].as_str().unwrap().to_owned(), it["value"].clone()))
+            .collect()
+    }
+
+    #[test]
+    fn bundle_of_a_directory_has_its_manifests() {
+        let properties = properties(BundleSource::Directory("bundle".into()));
+        let (kind, object) = properties.last().unwrap();
+        assert_eq!(kind, "olm.bundle.object");
+        let object = BASE64_STANDARD.decode(object["data"].as_str().unwrap()).unwrap();
+        let object: Value = serde_json::from_slice(&object).unwrap();
+        assert_eq!(object["metadata"]["name"], "a.v1.0.0");
+    }
+
+    #[test]
+    fn bundle_of_an_image_says_what_it_provides_and_requires() {
+        let metadata = json!({
+            "annotations": { "capabilities": "Basic Install" },
+            "displayName": "A",
+            "crdDescriptions": {
+                "owned": [{ "name": "boxes.example.com", "version": "v1", "kind": "Box" }],
+                "required": [{ "name": "bags.example.com", "version": "v2", "kind": "Bag" }],
+            },
+        });
+        let gvk = |kind: &str, version: &str| json!({ "group": "example.com", "version": version, "kind": kind });
+        let expected = [
+            ("olm.package", json!({ "packageName": "a", "version": "1.0.0" })),
+            ("olm.gvk", gvk("Box", "v1")),
+            ("olm.gvk.required", gvk("Bag", "v2")),
+            ("olm.package.required", json!({ "packageName": "b", "versionRange": ">1" })),
+            ("olm.csv.metadata", metadata),
+        ];
+        let properties = properties(BundleSource::Image("example.com/a:v1".to_owned()));
+        assert_eq!(properties, expected.map(|(kind, value)| (kind.to_owned(), value)));
+    }
+
+    #[test]
+    fn each_version_upgrades_the_one_before() {
+        let entries = upgraded(upgraded(Vec::new(), "a.v1"), "a.v2");
+        // A failed attempt is repeated.
+        let entries = upgraded(entries, "a.v2");
+        let replaces: Vec<_> = entries.iter().map(|entry| entry.replaces.as_deref()).collect();
+        assert_eq!(replaces, [None, Some("a.v1")]);
+        assert_eq!(super::entries(&package("a", &entries)).unwrap(), entries);
+    }
+
+    #[test]
+    fn other_texts_are_no_catalog() {
+        assert!(entries("").is_err());
+        assert!(entries("{").is_err());
+        assert!(entries("{\"schema\": \"olm.package\"}").is_err());
+    }
+}
