@@ -13,7 +13,7 @@ use kube::client::{Body, Client};
 use kube::config::Config;
 use tokio_rustls::rustls::crypto::ring;
 use tower::retry::RetryLayer;
-use tower::{BoxError, Layer, service_fn};
+use tower::{BoxError, Layer, Service, service_fn};
 
 use crate::leader::LeaderState;
 use crate::metrics::Metrics;
@@ -43,15 +43,12 @@ pub(crate) fn connect(mut config: Config) -> kube::Result<Client> {
 pub(crate) fn connect_counted(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client> {
     let (host, retries) = (host(&config), config.default_retry);
     config.default_retry = false;
-    let client = counted(connect(config)?, metrics, host);
-    if !retries {
-        return Ok(client);
-    }
+    let client = connect(config)?;
     let namespace = client.default_namespace().to_owned();
-    let send = service_fn(move |request| {
-        let client = client.clone();
-        async move { client.send(request).await.map_err(BoxError::from) }
-    });
+    let send = counting(client, metrics, host);
+    if !retries {
+        return Ok(Client::new(send, namespace));
+    }
     let retry = RetryLayer::new(RetryPolicy::server_retry());
     Ok(Client::new(retry.layer(send), namespace))
 }
@@ -64,20 +61,34 @@ fn host(config: &Config) -> String {
 
 /// Counts the requests to `host`, and measures how long they wait for an answer.
 pub(crate) fn counted(client: Client, metrics: Arc<Metrics>, host: String) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    Client::new(counting(client, metrics, host), namespace)
+}
+
+/// What counts, below a client: each client is a queue and a task that each request goes through.
+fn counting(
+    client: Client,
+    metrics: Arc<Metrics>,
+    host: String,
+) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError, Future: Send + 'static>
++ Clone
++ Send
++ 'static {
     let host: Arc<str> = host.into();
-    layer(client, move |client, request| {
-        let (metrics, host) = (Arc::clone(&metrics), Arc::clone(&host));
+    service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        let attempt = Attempt {
+            metrics: Arc::clone(&metrics),
+            host: Arc::clone(&host),
+            method: request.method().clone(),
+            start: Instant::now(),
+            code: None,
+        };
         async move {
-            let mut attempt = Attempt {
-                metrics,
-                host,
-                method: request.method().clone(),
-                start: Instant::now(),
-                code: None,
-            };
+            let mut attempt = attempt;
             let answer = client.send(request).await;
             attempt.code = answer.as_ref().ok().map(Response::status);
-            answer
+            answer.map_err(BoxError::from)
         }
     })
 }
