@@ -138,7 +138,7 @@ impl<K: Object> Controller<K> {
             name,
             stores: Mutex::new(vec![store.sync_state().clone()]),
             store,
-            queue: Arc::new(queue),
+            queue,
             requests: requests.boxed(),
             predicate: None,
             concurrency: manager.options().max_concurrent_reconciles,
@@ -378,7 +378,7 @@ impl<K: Object> Controller<K> {
         let metrics = manager.metrics().controller(&name, concurrency);
         let dyntype = store.dyntype().clone();
         // First open, then list: what changes in between is reconciled twice rather than never.
-        queue.open(metrics.clone());
+        queue.open(metrics.clone(), concurrency);
         subscribe(&store, &queue, Some(id), predicate, {
             let dyntype = dyntype.clone();
             move |object| Some(reference(object, &dyntype))

@@ -14,6 +14,11 @@ impl Causes {
     /// A source of the controller's own, such as an external system.
     pub const SOURCE: Self = Self(1 << 2);
 
+    /// Whether nothing is known to have changed.
+    pub fn is_backlog(self) -> bool {
+        self.0 & !(Self::START.0 | Self::RESYNC.0) == 0
+    }
+
     pub fn insert(&mut self, other: Self) {
         self.0 |= other.0;
     }

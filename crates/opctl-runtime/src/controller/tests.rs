@@ -1,6 +1,6 @@
 //! Controllers of a store that the test fills, on a clock that stands still while anything is to do.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
@@ -157,7 +157,8 @@ async fn an_object_waits_longer_with_every_failure_up_to_the_longest_delay() {
     assert!((15..=30).contains(&attempts.len()), "{delays:?}");
 }
 
-/// How often 1,000 objects are reconciled in three days, each, and how many of them at once at most.
+/// How often 1,000 objects are reconciled in three days, each, and how many of them at once at most
+/// after the first minute.
 async fn reconciled(
     configure: impl FnOnce(Controller<ConfigMap>) -> Controller<ConfigMap>,
 ) -> (Vec<usize>, usize) {
@@ -179,10 +180,11 @@ async fn reconciled(
     configure(controller).run(reconcile, Arc::clone(&attempts));
     sleep(Duration::from_secs(3 * 24 * 3600)).await;
     let attempts = attempts.lock().unwrap();
+    let start = attempts[0].1 + Duration::from_secs(60);
     let (mut counts, mut later) = (HashMap::new(), HashMap::new());
     for (name, time) in &*attempts {
         *counts.entry(name).or_insert(0) += 1;
-        *later.entry(time).or_insert(0) += usize::from(*time > attempts[0].1);
+        *later.entry(time).or_insert(0) += usize::from(*time > start);
     }
     let counts: Vec<_> = counts.into_values().collect();
     (counts, later.into_values().max().unwrap())
@@ -197,6 +199,42 @@ async fn every_object_is_reconciled_once_in_ten_hours_and_not_all_at_once() {
         "{counts:?}"
     );
     assert!(at_once < 50, "{at_once} at once");
+}
+
+/// The backlog of a start does not hold up a change, although each reconcile takes its time.
+#[tokio::test(start_paused = true)]
+async fn a_change_is_reconciled_at_once_while_thousands_of_objects_wait() {
+    let config_map = |number: usize, version: u64| {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(format!("x-{number}"));
+        object.metadata.resource_version = Some(version.to_string());
+        object
+    };
+    let store = Store::from_iter((0..10_000).map(|number| config_map(number, 1)));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let reconcile = async |object: Arc<ConfigMap>, seen: Arc<Arc<Mutex<Vec<_>>>>| {
+        sleep(Duration::from_millis(10)).await;
+        let version = object.resource_version();
+        let attempt = (object.name_any(), version, Instant::now());
+        seen.lock().unwrap().push(attempt);
+        Ok::<_, Infallible>(Action::await_change())
+    };
+    let controller = Controller::for_store(&manager(), store.clone());
+    controller.resync(None).run(reconcile, Arc::clone(&seen));
+    for number in [9_999, 5_000, 0, 10_000] {
+        sleep(Duration::from_secs(1)).await;
+        let change = Instant::now();
+        store.take(&None, Event::Applied(config_map(number, 2)));
+        sleep(Duration::from_millis(500)).await;
+        let (name, version) = (format!("x-{number}"), Some("2".to_owned()));
+        let seen = seen.lock().unwrap();
+        let is_seen = seen.iter().any(|it| (&it.0, &it.1) == (&name, &version));
+        assert!(is_seen, "{name} after {:?}", change.elapsed());
+        assert!(seen.len() < 10_000, "the backlog is still there");
+    }
+    sleep(Duration::from_secs(60)).await;
+    let names: HashSet<_> = seen.lock().unwrap().iter().map(|it| it.0.clone()).collect();
+    assert_eq!(names.len(), 10_001);
 }
 
 #[tokio::test(start_paused = true)]
