@@ -131,6 +131,8 @@ impl<K: Object> Controller<K> {
         static CONTROLLERS: AtomicU64 = AtomicU64::new(0);
 
         let name = kind_name::<K>(store.dyntype());
+        // Before the first list: kube's applier looks objects up by itself.
+        store.reader();
         let (queue, requests) = Queue::new();
         Self {
             manager: manager.clone(),
@@ -376,15 +378,15 @@ impl<K: Object> Controller<K> {
         } = self;
         info!("reconciling {name}");
         let metrics = manager.metrics().controller(&name, concurrency);
-        let dyntype = store.dyntype().clone();
+        let (reader, dyntype) = (store.reader(), store.dyntype().clone());
         // First open, then list: what changes in between is reconciled twice rather than never.
         queue.open(metrics.clone(), concurrency);
         subscribe(&store, &queue, Some(id), predicate, {
             let dyntype = dyntype.clone();
             move |object| Some(reference(object, &dyntype))
         });
-        for object in store.list() {
-            queue.add(reference(&*object, &dyntype), Causes::START);
+        for object in store.references() {
+            queue.add(object, Causes::START);
         }
 
         let (runner, ids) = (
@@ -396,7 +398,7 @@ impl<K: Object> Controller<K> {
                 let reference = reference(&*object, &dyntype);
                 let causes = queue.take(&reference);
                 // Only now: what has changed since it was looked up was not added, because it waited.
-                let Some(object) = store.reader().get(&reference) else {
+                let Some(object) = reader.get(&reference) else {
                     runner.forget(&reference);
                     return ready(Ok(Action::await_change())).boxed();
                 };
@@ -420,7 +422,7 @@ impl<K: Object> Controller<K> {
                 runner.retry(reference(&*object, &dyntype), object.meta(), retry)
             },
             context,
-            store.reader().clone(),
+            reader.clone(),
             requests
                 .map(Ok::<_, Infallible>)
                 .take_until(manager.stopping()),
@@ -434,7 +436,7 @@ impl<K: Object> Controller<K> {
                 queue.take(&gone);
                 runner.forget(&gone);
                 // A new one may have appeared after that look, and what waits is not added again.
-                if store.reader().get(&gone).is_some() {
+                if reader.get(&gone).is_some() {
                     let kind = queue.causes.of_kind(&K::kind(&dyntype));
                     queue.add(gone, kind);
                 }

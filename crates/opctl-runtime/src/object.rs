@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{ClusterResourceScope, DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::reflector::{ObjectRef, ObjectRefExtra};
 use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::without_managed_fields::WithoutManagedFields;
@@ -19,6 +20,7 @@ pub trait Object:
     Resource<DynamicType: DynamicType, Scope: Scope>
     + Clone
     + Debug
+    + Serialize
     + DeserializeOwned
     + Send
     + Sync
@@ -30,6 +32,7 @@ impl<K> Object for K where
     K: Resource<DynamicType: DynamicType, Scope: Scope>
         + Clone
         + Debug
+        + Serialize
         + DeserializeOwned
         + Send
         + Sync

@@ -7,6 +7,7 @@
 
 mod generated;
 mod index;
+mod objects;
 mod state;
 mod sync;
 mod watch;
@@ -15,7 +16,6 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use kube::Resource;
-use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
 
 pub(crate) use generated::{GeneratedName, in_reconcile};
@@ -23,8 +23,9 @@ pub use index::Index;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 pub(crate) use sync::SyncState;
 
+use self::objects::{Listed, Objects};
 use self::state::{Observer, State};
-use crate::object::{Object, controller_ref, is_controlled};
+use crate::object::{Object, controller_ref, is_controlled, reference};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// The objects of one kind that the operator watches. Controllers share it; clones are the same store.
@@ -51,7 +52,7 @@ pub struct Store<K: Object>(Arc<Shared<K>>);
 
 struct Shared<K: Object> {
     dyntype: K::DynamicType,
-    reader: reflector::Store<K>,
+    objects: Objects<K>,
     state: Mutex<State<K>>,
     sync: SyncState,
     handlers: RwLock<Vec<Arc<Observer<K>>>>,
@@ -60,10 +61,10 @@ struct Shared<K: Object> {
 
 impl<K: Object> Store<K> {
     pub(crate) fn empty(dyntype: K::DynamicType) -> Self {
-        let writer = Writer::new(dyntype.clone());
+        let objects = Objects::new(dyntype.clone());
         Self(Arc::new(Shared {
-            reader: writer.as_reader(),
-            state: Mutex::new(State::new(writer, dyntype.clone())),
+            state: Mutex::new(State::new(objects.clone(), dyntype.clone())),
+            objects,
             dyntype,
             sync: SyncState::default(),
             handlers: RwLock::default(),
@@ -81,12 +82,12 @@ impl<K: Object> Store<K> {
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
         let mut reference = ObjectRef::new_with(name, self.0.dyntype.clone());
         reference.namespace = namespace.map(str::to_owned);
-        self.0.reader.get(&reference)
+        self.0.objects.get(&reference)
     }
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.0.reader.state()
+        self.0.objects.list()
     }
 
     /// The objects that `owner` controls, in no particular order. Those of a deleted object of the
@@ -114,7 +115,7 @@ impl<K: Object> Store<K> {
         Key: Eq + Hash + Clone + Send + Sync + 'static,
         Keys: IntoIterator<Item = Key>,
     {
-        let index = Index::new(self.0.reader.clone());
+        let index = Index::new(self.0.objects.clone());
         let indexer = index.indexer(self.0.dyntype.clone(), keys);
         self.update(|state| state.add_indexer(indexer));
         index
@@ -133,12 +134,12 @@ impl<K: Object> Store<K> {
             write: own.map(|own| state.begin_write(own)),
         });
         let WithoutManagedFields(object) = request.await?;
-        self.update(|state| state.take_answer(&object, under_way.moment));
-        Ok(Arc::new(object))
+        Ok(self.update(|state| state.take_answer(object, under_way.moment)))
     }
 
     /// Calls `handler` for every change from now on.
     pub(crate) fn subscribe(&self, handler: impl Fn(Change<'_, K>) + Send + Sync + 'static) {
+        self.update(|state| state.is_observed = true);
         let mut handlers = self.0.handlers.write();
         let handlers = handlers.as_mut().unwrap_or_else(|error| error.get_mut());
         handlers.push(Arc::new(Box::new(handler)));
@@ -156,8 +157,30 @@ impl<K: Object> Store<K> {
         &self.0.dyntype
     }
 
-    pub(crate) fn reader(&self) -> &reflector::Store<K> {
-        &self.0.reader
+    /// What the last comparison of the object with a desired state depended on, if it found no difference.
+    pub(crate) fn compared(&self, object: &K) -> Option<u64> {
+        let name = reference(object, &self.0.dyntype);
+        self.0.objects.compared(&name)
+    }
+
+    pub(crate) fn set_compared(&self, object: &K, comparison: Option<u64>) {
+        let name = reference(object, &self.0.dyntype);
+        self.0.objects.set_compared(&name, comparison);
+    }
+
+    /// All objects, for a controller of kube's: from now on they take more memory.
+    pub(crate) fn reader(&self) -> reflector::Store<K> {
+        self.0.objects.whole()
+    }
+
+    /// References to all objects, in no particular order.
+    pub(crate) fn references(&self) -> Vec<ObjectRef<K>> {
+        self.0.objects.names()
+    }
+
+    /// An object of a list, as the store will have it.
+    pub(crate) fn listed(&self, object: K) -> Listed<K> {
+        self.0.objects.listed(object)
     }
 
     pub(crate) fn take(&self, namespace: &Option<String>, event: Event<K>) {
@@ -214,6 +237,7 @@ impl<K: Object<DynamicType: Default>> FromIterator<K> for Store<K> {
         let objects: Vec<K> = objects.into_iter().collect();
         let version = objects.iter().filter_map(state::version).max();
         let version = version.unwrap_or_default().to_string();
+        let objects = objects.into_iter().map(|it| store.listed(it)).collect();
         store.take(&None, Event::Listed { objects, version });
         store
     }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::cause::Causes;
 use super::queue::Queue;
-use crate::object::{Object, reference};
+use crate::object::Object;
 use crate::store::Store;
 
 /// How many groups the objects are in, of which one is reconciled at a time.
@@ -26,9 +26,8 @@ pub(super) async fn run<K: Object>(store: &Store<K>, queue: &Queue<K>, period: O
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for group in (0..u64::from(GROUPS)).cycle() {
         ticks.tick().await;
-        let objects = store.list().into_iter();
+        let objects = store.references().into_iter();
         objects
-            .map(|object| reference(&*object, store.dyntype()))
             .filter(|object| hasher.hash_one(object) % u64::from(GROUPS) == group)
             .for_each(|object| queue.add(object, Causes::RESYNC));
     }

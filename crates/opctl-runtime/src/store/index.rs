@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::reflector::ObjectRef;
 
+use super::objects::Objects;
 use super::state::Observer;
 use crate::object::{Object, reference};
 
@@ -23,7 +24,7 @@ use crate::object::{Object, reference};
 /// assert!(by_node.get(&"node-0".to_owned()).is_empty());
 /// ```
 pub struct Index<K: Object, Key> {
-    reader: reflector::Store<K>,
+    objects: Objects<K>,
     entries: Arc<Entries<K, Key>>,
 }
 
@@ -31,9 +32,9 @@ pub struct Index<K: Object, Key> {
 type Entries<K, Key> = RwLock<HashMap<Key, Vec<ObjectRef<K>>>>;
 
 impl<K: Object, Key: Eq + Hash + Clone + Send + Sync + 'static> Index<K, Key> {
-    pub(super) fn new(reader: reflector::Store<K>) -> Self {
+    pub(super) fn new(objects: Objects<K>) -> Self {
         Self {
-            reader,
+            objects,
             entries: Arc::default(),
         }
     }
@@ -82,7 +83,7 @@ impl<K: Object, Key: Eq + Hash + Clone + Send + Sync + 'static> Index<K, Key> {
         let references = self.references(key);
         references
             .iter()
-            .filter_map(|object| self.reader.get(object))
+            .filter_map(|object| self.objects.get(object))
             .collect()
     }
 
@@ -96,7 +97,7 @@ impl<K: Object, Key: Eq + Hash + Clone + Send + Sync + 'static> Index<K, Key> {
 impl<K: Object, Key> Clone for Index<K, Key> {
     fn clone(&self) -> Self {
         Self {
-            reader: self.reader.clone(),
+            objects: self.objects.clone(),
             entries: Arc::clone(&self.entries),
         }
     }

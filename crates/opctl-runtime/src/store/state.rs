@@ -1,15 +1,14 @@
 //! The objects of one kind, as watches and the operator's own writes report them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::Event as WriterEvent;
 use tokio::time::Instant;
 
+use super::objects::{Listed, Objects};
 use crate::object::{Object, reference};
 
 /// What happened to one object. `before` is `None` for a new object, `after` for a deleted one.
@@ -75,11 +74,14 @@ impl<K> Notification<K> {
 pub(crate) type Overlay<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
 /// What one watch of a store reports.
-pub(crate) enum Event<K> {
+pub(crate) enum Event<K: Object> {
     /// It asks for a list of all objects.
     ListBegins,
     /// All objects as of this resource version.
-    Listed { objects: Vec<K>, version: String },
+    Listed {
+        objects: Vec<Listed<K>>,
+        version: String,
+    },
     /// An object was created or changed.
     Applied(K),
     /// An object was deleted.
@@ -90,8 +92,10 @@ pub(crate) enum Event<K> {
 
 pub(super) struct State<K: Object> {
     dyntype: K::DynamicType,
-    writer: Writer<K>,
+    objects: Objects<K>,
     indexers: Vec<Observer<K>>,
+    /// Whether somebody wants to know of changes.
+    pub is_observed: bool,
     notifications: Vec<Notification<K>>,
     overlays: HashMap<ObjectRef<K>, Overlay<K>>,
     own_writes: HashMap<u64, OwnWrite<K>>,
@@ -132,13 +136,12 @@ struct Requests<K: Object> {
 }
 
 impl<K: Object> State<K> {
-    pub fn new(mut writer: Writer<K>, dyntype: K::DynamicType) -> Self {
-        // The store is replaced piece by piece: it need not wait for a list of its own.
-        writer.apply_watcher_event(&WriterEvent::InitDone);
+    pub fn new(objects: Objects<K>, dyntype: K::DynamicType) -> Self {
         Self {
             dyntype,
-            writer,
+            objects,
             indexers: Vec::new(),
+            is_observed: false,
             notifications: Vec::new(),
             overlays: HashMap::new(),
             own_writes: HashMap::new(),
@@ -156,7 +159,9 @@ impl<K: Object> State<K> {
 
     /// Keeps an index up to date, beginning with the objects of now.
     pub fn add_indexer(&mut self, indexer: Observer<K>) {
-        for object in self.writer.as_reader().state() {
+        // One after another: together they may be too many.
+        let objects = self.objects.names().into_iter();
+        for object in objects.filter_map(|name| self.objects.get(&name)) {
             indexer(Change {
                 before: None,
                 after: Some(&*object),
@@ -187,8 +192,7 @@ impl<K: Object> State<K> {
 
     /// The outcome of the attempt to create that object is unknown.
     pub fn remember_attempt(&mut self, object: ObjectRef<K>, attempt: Attempt) {
-        let reader = self.writer.as_reader();
-        let reported = reader.get(&object).map(|_| Instant::now());
+        let reported = self.objects.version(&object).map(|_| Instant::now());
         self.attempts.insert(object, (attempt, reported));
     }
 
@@ -238,7 +242,8 @@ impl<K: Object> State<K> {
 
     /// Takes in the answer to a write that was sent at `moment`. Where the watch has reported later
     /// changes meanwhile, the object may be gone again: the watch is right.
-    pub fn take_answer(&mut self, object: &K, moment: u64) {
+    /// Returns the object of the answer.
+    pub fn take_answer(&mut self, object: K, moment: u64) -> Arc<K> {
         let namespace = &object.meta().namespace;
         let namespace = if self.watches.contains_key(namespace) {
             namespace
@@ -246,30 +251,29 @@ impl<K: Object> State<K> {
             &None
         };
         let Some(watch) = self.watches.get_mut(namespace) else {
-            return;
+            return Arc::new(object);
         };
         if let Some(answers) = &mut watch.answers {
             answers.push(object.clone());
         }
-        let is_new = match (version(object), watch.seen) {
+        let is_new = match (version(&object), watch.seen) {
             (Some(version), Some(seen)) => version > seen,
             (Some(_), None) => false,
-            (None, _) => self.is_unreported(object, moment),
+            (None, _) => self.is_unreported(&object, moment),
         };
-        if is_new {
-            self.put_answer(object.clone());
+        if !is_new {
+            return Arc::new(object);
         }
-    }
-
-    fn put_answer(&mut self, object: K) {
-        if self
-            .known(&object)
-            .is_some_and(|known| version(&*known) > version(&object))
-        {
-            return; // the answer to a later write was faster
+        let known = self.known(&object);
+        let is_later = |known: &Arc<K>| version(&**known) > version(&object);
+        if known.as_ref().is_some_and(is_later) {
+            return Arc::new(object); // the answer to a later write was faster
         }
         let quiet = self.quiet(&object);
-        self.put(object, Origin::Write { quiet });
+        let is_shown = !self.overlays.is_empty();
+        let answer = is_shown.then(|| Arc::new(object.clone()));
+        let stored = self.put(object, known, Origin::Write { quiet });
+        answer.unwrap_or(stored)
     }
 
     /// Whether the watch has said nothing about the object since that moment.
@@ -298,28 +302,31 @@ impl<K: Object> State<K> {
                 let seen = watch.seen;
                 let mut answers = watch.answers.take().unwrap_or_default();
                 answers.retain(|object| seen.is_some() && version(object) > seen);
-                self.relist(namespace.as_deref(), objects, answers, seen < before);
+                let restored = seen < before;
+                self.relist(namespace.as_deref(), objects, answers, restored);
             }
             Event::Bookmark { version } => watch.see(version.parse().ok()),
             Event::Applied(object) => {
                 watch.see(version(&object));
                 self.note(&object);
                 let known = self.known(&object);
-                if known.is_none_or(|known| is_newer(&object, &known)) {
+                let is_newer = |known: &Arc<K>| is_newer(&object, known);
+                if known.as_ref().is_none_or(is_newer) {
                     // The watch is often faster than the answer.
                     let origin = match self.quiet(&object) {
                         None => Origin::Watch,
                         quiet => Origin::Write { quiet },
                     };
-                    self.put(object, origin);
+                    self.put(object, known, origin);
                 }
             }
             Event::Deleted(object) => {
                 watch.see(version(&object));
                 self.note(&object);
                 let known = self.known(&object);
-                if known.is_none_or(|known| !is_successor(&*known, &object)) {
-                    self.remove(object, Origin::Watch);
+                let is_successor = |known: &Arc<K>| is_successor(&**known, &object);
+                if !known.as_ref().is_some_and(is_successor) {
+                    self.remove(object, known, Origin::Watch);
                 }
             }
         }
@@ -352,8 +359,7 @@ impl<K: Object> State<K> {
                 origin: Origin::Write { quiet: None },
             };
             self.indexers.iter().for_each(|indexer| indexer(change));
-            self.writer
-                .apply_watcher_event(&WriterEvent::Apply(overlaid));
+            self.objects.put(overlaid);
         }
     }
 
@@ -371,69 +377,97 @@ impl<K: Object> State<K> {
     fn relist(
         &mut self,
         namespace: Option<&str>,
-        mut listing: Vec<K>,
+        mut listing: Vec<Listed<K>>,
         mut answers: Vec<K>,
         restored: bool,
     ) {
         self.requests.moment += 1;
         self.requests.listed = self.requests.moment;
-        let key = |object: &K| reference(object, &self.dyntype);
         answers.sort_by_key(|object| version(object));
-        let latest = answers.into_iter().map(|object| (key(&object), object));
+        let latest = answers.into_iter();
+        let latest = latest.map(|object| (reference(&object, &self.dyntype), object));
         let answers: HashMap<_, _> = latest.collect();
         if !answers.is_empty() {
-            listing.retain(|object| !answers.contains_key(&key(object)));
+            listing.retain(|object| !answers.contains_key(&object.reference(&self.dyntype)));
         }
-        let before = self.writer.as_reader().state().into_iter();
-        let mut vanished: HashMap<_, _> = before
-            .filter(|object| namespace.is_none() || object.meta().namespace.as_deref() == namespace)
-            .map(|object| (key(&object), object))
-            .collect();
-        for object in listing.iter().chain(answers.values()) {
-            vanished.remove(&key(object));
-        }
-        for object in listing.into_iter().chain(answers.into_values()) {
-            let (before, after) = self.replace(object);
-            if restored || version_changes(before.as_ref(), after.as_ref()) {
-                self.notify(before, after, Origin::List);
+        let mut vanished: HashSet<_> = self.objects.names().into_iter().collect();
+        vanished.retain(|name| namespace.is_none() || name.namespace.as_deref() == namespace);
+        if !vanished.is_empty() {
+            for object in &listing {
+                vanished.remove(&object.reference(&self.dyntype));
             }
+            answers.keys().for_each(|name| _ = vanished.remove(name));
         }
-        for object in vanished.into_values() {
-            self.remove((*object).clone(), Origin::List);
+        for object in listing {
+            self.put_listed(object, restored);
+        }
+        for object in answers.into_values() {
+            self.put_listed(Listed::Whole(Box::new(object)), restored);
+        }
+        for name in vanished {
+            if let Some(object) = self.objects.get(&name) {
+                self.remove((*object).clone(), Some(object), Origin::List);
+            }
         }
     }
 
-    fn remove(&mut self, object: K, origin: Origin) {
-        let known = self.known(&object);
+    fn put_listed(&mut self, listed: Listed<K>, restored: bool) {
+        let name = listed.reference(&self.dyntype);
+        let known = self.objects.version(&name);
+        let is_same = |version: &Option<String>| version.as_deref() == listed.resource_version();
+        if !restored && known.as_ref().is_some_and(is_same) {
+            return;
+        }
+        let before = self.objects.get(&name);
+        if self.is_observed || self.overlays.contains_key(&name) {
+            if let Some(object) = listed.unpack() {
+                let after = self.replace(object);
+                self.notify(before, Some(after), Origin::List);
+            }
+            return;
+        }
+        // Nobody looks at the object now: it stays packed.
+        self.report_attempt(&name);
+        if !self.indexers.is_empty() {
+            self.notify(before, listed.read().map(Arc::new), Origin::List);
+        }
+        self.objects.put_listed(listed);
+    }
+
+    fn remove(&mut self, object: K, known: Option<Arc<K>>, origin: Origin) {
         if !self.overlays.is_empty() || !self.attempts.is_empty() {
             let key = reference(&object, &self.dyntype);
             self.overlays.remove(&key);
             self.attempts.remove(&key);
         }
-        self.writer
-            .apply_watcher_event(&WriterEvent::Delete(object));
+        self.objects.remove(object);
         if known.is_some() {
             self.notify(known, None, origin);
         }
     }
 
-    fn put(&mut self, object: K, origin: Origin) {
-        let (before, after) = self.replace(object);
-        if version_changes(before.as_ref(), after.as_ref()) {
-            self.notify(before, after, origin);
+    fn put(&mut self, object: K, before: Option<Arc<K>>, origin: Origin) -> Arc<K> {
+        let after = self.replace(object);
+        if version_changes(before.as_ref(), &after) {
+            self.notify(before, Some(Arc::clone(&after)), origin);
         }
+        after
     }
 
-    /// Returns the object before and after.
-    fn replace(&mut self, mut object: K) -> (Option<Arc<K>>, Option<Arc<K>>) {
+    /// Returns the object after that.
+    fn replace(&mut self, mut object: K) -> Arc<K> {
         self.overlay(&mut object);
-        let before = self.known(&object);
-        let key = reference(&object, &self.dyntype);
-        self.writer.apply_watcher_event(&WriterEvent::Apply(object));
-        if let Some((_, reported)) = self.attempts.get_mut(&key) {
+        if !self.attempts.is_empty() {
+            self.report_attempt(&reference(&object, &self.dyntype));
+        }
+        self.objects.put(object)
+    }
+
+    /// Notes that the outcome of an attempt is known.
+    fn report_attempt(&mut self, name: &ObjectRef<K>) {
+        if let Some((_, reported)) = self.attempts.get_mut(name) {
             reported.get_or_insert_with(Instant::now);
         }
-        (before, self.writer.as_reader().get(&key))
     }
 
     fn notify(&mut self, before: Option<Arc<K>>, after: Option<Arc<K>>, origin: Origin) {
@@ -444,12 +478,13 @@ impl<K: Object> State<K> {
         };
         let change = notification.change();
         self.indexers.iter().for_each(|indexer| indexer(change));
-        self.notifications.push(notification);
+        if self.is_observed {
+            self.notifications.push(notification);
+        }
     }
 
     fn known(&self, object: &K) -> Option<Arc<K>> {
-        let reader = self.writer.as_reader();
-        reader.get(&reference(object, &self.dyntype))
+        self.objects.get(&reference(object, &self.dyntype))
     }
 }
 
@@ -459,10 +494,8 @@ impl<K> Progress<K> {
     }
 }
 
-fn version_changes<K: Resource>(before: Option<&Arc<K>>, after: Option<&Arc<K>>) -> bool {
-    let version =
-        |object: Option<&Arc<K>>| object.map(|object| object.meta().resource_version.clone());
-    version(before) != version(after)
+fn version_changes<K: Resource>(before: Option<&Arc<K>>, after: &Arc<K>) -> bool {
+    before.is_none_or(|it| it.meta().resource_version != after.meta().resource_version)
 }
 
 /// Resource versions of one kind are comparable integers (KEP-5504). Some aggregated API servers have

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 
 use self::delays::Delays;
 use super::Store;
+use super::objects::Listed;
 use super::state::Event;
 use super::sync::FirstList;
 use crate::object::Object;
@@ -121,7 +122,7 @@ impl<K: Object> Follower<K> {
     }
 
     /// All objects, as of the version that comes with them.
-    async fn pages(&self, limit: Option<u32>) -> Result<(Vec<K>, String), Interruption> {
+    async fn pages(&self, limit: Option<u32>) -> Result<(Vec<Listed<K>>, String), Interruption> {
         let mut objects = Vec::new();
         let mut params = ListParams {
             label_selector: self.config.label_selector.clone(),
@@ -136,7 +137,8 @@ impl<K: Object> Follower<K> {
         }
         loop {
             let page = in_time(self.api.list(&params)).await?;
-            objects.extend(page.items.into_iter().map(|WithoutManagedFields(it)| it));
+            let items = page.items.into_iter();
+            objects.extend(items.map(|WithoutManagedFields(it)| self.store.listed(it)));
             let token = page.metadata.continue_.filter(|token| !token.is_empty());
             if token.is_none() {
                 let version = page.metadata.resource_version;

@@ -3,7 +3,6 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
-use kube::runtime::reflector::store::{Store, store};
 
 use super::*;
 
@@ -20,9 +19,10 @@ fn object(name: &str, version: u64, owner: &str) -> ConfigMap {
     }
 }
 
-fn state() -> (Store<ConfigMap>, State<ConfigMap>) {
-    let (store, writer) = store();
-    let mut state = State::new(writer, ());
+fn state() -> (Objects<ConfigMap>, State<ConfigMap>) {
+    let store = Objects::new(());
+    let mut state = State::new(store.clone(), ());
+    state.is_observed = true;
     list(&mut state, &[]);
     (store, state)
 }
@@ -40,7 +40,10 @@ fn list_at(state: &mut State<ConfigMap>, version: u64, objects: &[ConfigMap]) {
 
 fn listed(version: u64, objects: &[ConfigMap]) -> Event<ConfigMap> {
     Event::Listed {
-        objects: objects.to_vec(),
+        objects: objects
+            .iter()
+            .map(|it| Listed::Whole(Box::new(it.clone())))
+            .collect(),
         version: version.to_string(),
     }
 }
@@ -68,7 +71,7 @@ fn every_change_is_reported_once() {
     state.take(&None, Event::Applied(object("a", 2, "y")));
     state.take(&None, Event::Deleted(object("a", 3, "y")));
     assert_eq!(changes(&mut state), [">x", "x>y", "y>"]);
-    assert!(store.is_empty());
+    assert!(store.names().is_empty());
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_new_list_reports_what_vanished_and_what_changed() {
     changes(&mut state);
     list(&mut state, &[object("same", 2, "y"), object("new", 4, "z")]);
     assert_eq!(changes(&mut state), ["x>", "z>z"]);
-    assert_eq!(store.len(), 2);
+    assert_eq!(store.names().len(), 2);
 }
 
 #[test]
@@ -101,15 +104,15 @@ fn a_new_list_of_one_namespace_leaves_the_others_alone() {
     let namespace = Some("left".to_owned());
     state.take(&namespace, listed(2, &[]));
     assert_eq!(changes(&mut state), ["left>"]);
-    assert_eq!(store.state()[0].metadata, right.metadata);
+    assert_eq!(store.list()[0].metadata, right.metadata);
 }
 
 #[test]
 fn the_watch_adds_nothing_to_the_answer_of_an_own_write() {
     let (store, mut state) = state();
-    state.take_answer(&object("a", 5, "x"), 0);
+    state.take_answer(object("a", 5, "x"), 0);
     assert_eq!(changes(&mut state), [">x"]);
-    assert_eq!(store.len(), 1);
+    assert_eq!(store.names().len(), 1);
     for version in [4, 5] {
         state.take(&None, Event::Applied(object("a", version, "x")));
     }
@@ -133,9 +136,9 @@ fn the_result_of_an_own_write_is_recognized_whoever_reports_it_first() {
     };
     state.take(&None, Event::Applied(object("a", 5, "other")));
     state.take(&None, Event::Applied(object("a", 6, "own")));
-    state.take_answer(&object("a", 6, "own"), 0);
+    state.take_answer(object("a", 6, "own"), 0);
     assert_eq!(origins(&mut state), [Origin::Watch, own]);
-    state.take_answer(&object("a", 7, "own"), 0);
+    state.take_answer(object("a", 7, "own"), 0);
     state.take(&None, Event::Applied(object("a", 7, "own")));
     assert_eq!(origins(&mut state), [own]);
 
@@ -149,12 +152,12 @@ fn a_late_answer_does_not_bring_back_what_is_gone() {
     let (store, mut state) = state();
     state.take(&None, Event::Applied(object("a", 5, "x")));
     state.take(&None, Event::Deleted(object("a", 6, "x")));
-    state.take_answer(&object("a", 5, "x"), 0);
-    assert!(store.is_empty());
+    state.take_answer(object("a", 5, "x"), 0);
+    assert!(store.names().is_empty());
 
     list_at(&mut state, 8, &[]);
-    state.take_answer(&object("a", 7, "x"), 0);
-    assert!(store.is_empty());
+    state.take_answer(object("a", 7, "x"), 0);
+    assert!(store.names().is_empty());
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn versions_that_are_no_numbers_count_as_changes_where_they_differ() {
         state.take(&None, opaque(version));
     }
     assert_eq!(changes(&mut state), [">x", "x>x"]);
-    let stored = store.state()[0].metadata.resource_version.clone();
+    let stored = store.list()[0].metadata.resource_version.clone();
     assert_eq!(stored.as_deref(), Some("a"));
 }
 
@@ -179,13 +182,13 @@ fn an_overlay_survives_the_watch_until_it_is_removed() {
     state.take(&None, Event::Applied(object("a", 1, "x")));
     let overlay: Overlay<ConfigMap> = Arc::new(|object| object.immutable = Some(true));
     state.set_overlay(&object("a", 1, "x"), Some(overlay));
-    assert_eq!(store.state()[0].immutable, Some(true));
+    assert_eq!(store.list()[0].immutable, Some(true));
 
     state.take(&None, Event::Applied(object("a", 2, "y")));
-    assert_eq!(store.state()[0].immutable, Some(true));
+    assert_eq!(store.list()[0].immutable, Some(true));
     state.set_overlay(&object("a", 2, "y"), None);
     state.take(&None, Event::Applied(object("a", 3, "z")));
-    assert_eq!(store.state()[0].immutable, None);
+    assert_eq!(store.list()[0].immutable, None);
     assert_eq!(changes(&mut state), [">x", "x>y", "y>z"]);
 }
 

@@ -1,0 +1,395 @@
+//! The objects of a store: those that have changed lately as they are, and the others as the text from
+//! which they are read again.
+//!
+//! An object of k8s-openapi has room for every field that it might have, and each map of labels for
+//! eleven of them; few are set. Most objects of a large cluster rest.
+
+use std::collections::{HashMap, VecDeque, hash_map};
+use std::mem;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::Event as WriterEvent;
+
+use crate::object::{Object, reference};
+use crate::without_managed_fields::WithoutManagedFields;
+
+/// How many objects are kept as they are: those of a small cluster, and those that change now of a
+/// large one.
+const RECENT: usize = 256;
+
+/// Clones are the same objects.
+pub(super) struct Objects<K: Object>(Arc<RwLock<Entries<K>>>);
+
+struct Entries<K: Object> {
+    dyntype: K::DynamicType,
+    by_name: HashMap<ObjectRef<K>, Slot<K>>,
+    /// Those that are whole, in the order in which they became so.
+    recent: VecDeque<ObjectRef<K>>,
+    /// All of them, for kube's controllers, which look them up by themselves.
+    whole: Option<Writer<K>>,
+}
+
+struct Slot<K> {
+    entry: Entry<K>,
+    /// What the last comparison with a desired state depended on, if it found no difference.
+    compared: Option<u64>,
+}
+
+enum Entry<K> {
+    Whole(Arc<K>),
+    Packed(Packed),
+}
+
+/// An object as JSON.
+pub(crate) struct Packed {
+    text: Box<str>,
+    version: Option<Box<str>>,
+    /// The summary of its managed fields.
+    others: Option<Box<str>>,
+}
+
+/// One object of a list.
+pub(crate) enum Listed<K: Object> {
+    Whole(Box<K>),
+    Packed(ObjectRef<K>, Packed),
+}
+
+impl Packed {
+    /// `None` where the object cannot be written.
+    fn new<K: Object>(object: &K) -> Option<Self> {
+        let meta = object.meta();
+        Some(Self {
+            text: serde_json::to_string(object).ok()?.into(),
+            version: meta.resource_version.as_deref().map(Into::into),
+            others: meta.self_link.as_deref().map(Into::into),
+        })
+    }
+
+    /// `None` where the object cannot be read again, which it could be when it came.
+    pub fn unpack<K: Object>(&self) -> Option<K> {
+        let WithoutManagedFields(mut object) = serde_json::from_str(&self.text).ok()?;
+        let meta = K::meta_mut(&mut object);
+        meta.self_link = self.others.as_deref().map(str::to_owned);
+        Some(object)
+    }
+}
+
+impl<K: Object> Listed<K> {
+    pub fn reference(&self, dyntype: &K::DynamicType) -> ObjectRef<K> {
+        match self {
+            Self::Whole(object) => reference(&**object, dyntype),
+            Self::Packed(reference, _) => reference.clone(),
+        }
+    }
+
+    pub fn resource_version(&self) -> Option<&str> {
+        match self {
+            Self::Whole(object) => object.meta().resource_version.as_deref(),
+            Self::Packed(_, packed) => packed.version.as_deref(),
+        }
+    }
+
+    pub fn unpack(self) -> Option<K> {
+        match self {
+            Self::Whole(object) => Some(*object),
+            Self::Packed(_, packed) => packed.unpack(),
+        }
+    }
+
+    /// The object, beside what it was read from.
+    pub fn read(&self) -> Option<K> {
+        match self {
+            Self::Whole(object) => Some((**object).clone()),
+            Self::Packed(_, packed) => packed.unpack(),
+        }
+    }
+}
+
+impl<K: Object> Objects<K> {
+    pub fn new(dyntype: K::DynamicType) -> Self {
+        Self(Arc::new(RwLock::new(Entries {
+            dyntype,
+            by_name: HashMap::new(),
+            recent: VecDeque::new(),
+            whole: None,
+        })))
+    }
+
+    /// The object of that name. The namespace of a cluster-scoped one does not count.
+    pub fn get(&self, name: &ObjectRef<K>) -> Option<Arc<K>> {
+        let entries = self.read();
+        entries.get(name)?.entry.object()
+    }
+
+    /// The resource version of the object of that name, if there is such an object.
+    pub fn version(&self, name: &ObjectRef<K>) -> Option<Option<String>> {
+        let entries = self.read();
+        let version = match &entries.get(name)?.entry {
+            Entry::Whole(object) => object.meta().resource_version.clone(),
+            Entry::Packed(packed) => packed.version.as_deref().map(str::to_owned),
+        };
+        Some(version)
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        let entries = self.read();
+        let slots = entries.by_name.values();
+        slots.filter_map(|slot| slot.entry.object()).collect()
+    }
+
+    /// The names of all objects, in no particular order.
+    pub fn names(&self) -> Vec<ObjectRef<K>> {
+        self.read().by_name.keys().cloned().collect()
+    }
+
+    /// Returns the object as it is from now on.
+    pub fn put(&self, object: K) -> Arc<K> {
+        self.write().put(object)
+    }
+
+    /// An object of a list as it is stored: packed, unless all are whole.
+    pub fn listed(&self, object: K) -> Listed<K> {
+        let entries = self.read();
+        let packed = match entries.whole {
+            Some(_) => None,
+            None => Packed::new(&object),
+        };
+        match packed {
+            Some(packed) => Listed::Packed(reference(&object, &entries.dyntype), packed),
+            None => Listed::Whole(Box::new(object)),
+        }
+    }
+
+    pub fn put_listed(&self, listed: Listed<K>) {
+        let mut entries = self.write();
+        match listed {
+            Listed::Packed(name, packed) if entries.whole.is_none() => {
+                entries.insert(name, Entry::Packed(packed));
+            }
+            listed => {
+                if let Some(object) = listed.unpack() {
+                    entries.put(object);
+                }
+            }
+        }
+    }
+
+    /// What the last comparison of the object with a desired state depended on, if it found no difference.
+    pub fn compared(&self, name: &ObjectRef<K>) -> Option<u64> {
+        self.read().get(name)?.compared
+    }
+
+    pub fn set_compared(&self, name: &ObjectRef<K>, comparison: Option<u64>) {
+        if let Some(slot) = self.write().by_name.get_mut(name) {
+            slot.compared = comparison;
+        }
+    }
+
+    pub fn remove(&self, object: K) {
+        let mut entries = self.write();
+        let name = reference(&object, &entries.dyntype);
+        entries.by_name.remove(&name);
+        if let Some(writer) = &mut entries.whole {
+            writer.apply_watcher_event(&WriterEvent::Delete(object));
+        }
+    }
+
+    /// Keeps all objects whole from now on.
+    pub fn whole(&self) -> reflector::Store<K> {
+        let mut entries = self.write();
+        if let Some(writer) = &entries.whole {
+            return writer.as_reader();
+        }
+        let mut writer = Writer::new(entries.dyntype.clone());
+        // The store is replaced piece by piece: it need not wait for a list of its own.
+        writer.apply_watcher_event(&WriterEvent::InitDone);
+        let reader = writer.as_reader();
+        entries.whole = Some(writer);
+        entries.recent = VecDeque::new();
+        let slots: Vec<_> = entries.by_name.drain().map(|(_, slot)| slot).collect();
+        for object in slots.iter().filter_map(|slot| slot.entry.object()) {
+            entries.put((*object).clone());
+        }
+        reader
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Entries<K>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries<K>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Object> Entries<K> {
+    fn get(&self, name: &ObjectRef<K>) -> Option<&Slot<K>> {
+        self.by_name.get(name).or_else(|| {
+            name.namespace.as_ref()?;
+            let mut name = name.clone();
+            name.namespace = None;
+            self.by_name.get(&name)
+        })
+    }
+
+    fn put(&mut self, object: K) -> Arc<K> {
+        let name = reference(&object, &self.dyntype);
+        let object = Arc::new(object);
+        if let Some(writer) = &mut self.whole {
+            writer.apply_watcher_event(&WriterEvent::Apply((*object).clone()));
+            // The same as kube's controllers have.
+            let object = writer.as_reader().get(&name).unwrap_or(object);
+            self.insert(name, Entry::Whole(Arc::clone(&object)));
+            return object;
+        }
+        let entry = Entry::Whole(Arc::clone(&object));
+        if !self.insert(name.clone(), entry) {
+            self.recent.push_back(name);
+            self.pack();
+        }
+        object
+    }
+
+    /// Returns whether the object was whole before.
+    fn insert(&mut self, name: ObjectRef<K>, entry: Entry<K>) -> bool {
+        match self.by_name.entry(name) {
+            hash_map::Entry::Occupied(mut slot) => {
+                let before = mem::replace(&mut slot.get_mut().entry, entry);
+                matches!(before, Entry::Whole(_))
+            }
+            hash_map::Entry::Vacant(slot) => {
+                let compared = None;
+                slot.insert(Slot { entry, compared });
+                false
+            }
+        }
+    }
+
+    /// Packs those that have been whole for the longest.
+    fn pack(&mut self) {
+        while self.recent.len() > RECENT {
+            let name = self.recent.pop_front();
+            let slot = name.and_then(|name| self.by_name.get_mut(&name));
+            if let Some(slot) = slot
+                && let Entry::Whole(object) = &slot.entry
+                && let Some(packed) = Packed::new(&**object)
+            {
+                slot.entry = Entry::Packed(packed);
+            }
+        }
+    }
+}
+
+impl<K: Object> Entry<K> {
+    fn object(&self) -> Option<Arc<K>> {
+        match self {
+            Self::Whole(object) => Some(Arc::clone(object)),
+            Self::Packed(packed) => packed.unpack().map(Arc::new),
+        }
+    }
+}
+
+impl<K: Object> Clone for Objects<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(number: usize) -> Pod {
+        let pod = json!({
+            "metadata": {
+                "name": format!("pod-{number}"), "namespace": "x", "resourceVersion": "7",
+                "labels": { "app": "a" }, "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": { "containers": [{ "name": "main", "resources": { "limits": { "cpu": "1" } } }] },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        let mut pod: Pod = serde_json::from_value(pod).unwrap();
+        pod.metadata.self_link = Some(format!("kubectl {number}"));
+        pod
+    }
+
+    fn name(number: usize) -> ObjectRef<Pod> {
+        ObjectRef::new(&format!("pod-{number}")).within("x")
+    }
+
+    fn packed(objects: &Objects<Pod>) -> usize {
+        let entries = objects.read();
+        let packed = |slot: &&Slot<Pod>| matches!(slot.entry, Entry::Packed(_));
+        entries.by_name.values().filter(packed).count()
+    }
+
+    #[test]
+    fn what_rests_is_packed_and_reads_the_same() {
+        let objects = Objects::new(());
+        let count = 2 * RECENT;
+        for number in 0..count {
+            objects.put(pod(number));
+        }
+        assert_eq!(packed(&objects), count - RECENT);
+        for number in [0, count - 1] {
+            assert_eq!(*objects.get(&name(number)).unwrap(), pod(number));
+            assert_eq!(objects.version(&name(number)), Some(Some("7".to_owned())));
+        }
+        assert_eq!(
+            (objects.list().len(), objects.names().len()),
+            (count, count)
+        );
+
+        objects.set_compared(&name(0), Some(1));
+        objects.put(pod(0));
+        assert_eq!(packed(&objects), count - RECENT, "one for another");
+        assert_eq!(objects.compared(&name(0)), Some(1));
+        objects.remove(pod(0));
+        assert_eq!(objects.compared(&name(0)), None);
+        objects.remove(pod(1));
+        assert_eq!(objects.get(&name(0)), None);
+        assert_eq!(objects.names().len(), count - 2);
+    }
+
+    #[test]
+    fn a_list_is_packed() {
+        let objects = Objects::new(());
+        for number in 0..3 {
+            objects.put_listed(objects.listed(pod(number)));
+        }
+        assert_eq!(packed(&objects), 3);
+        assert_eq!(*objects.get(&name(2)).unwrap(), pod(2));
+    }
+
+    #[test]
+    fn the_objects_of_a_controller_stay_whole() {
+        let objects = Objects::new(());
+        objects.put_listed(objects.listed(pod(0)));
+        let early = objects.listed(pod(1));
+        let reader = objects.whole();
+        objects.put_listed(early);
+        for number in 2..2 * RECENT {
+            objects.put_listed(objects.listed(pod(number)));
+        }
+        assert_eq!((packed(&objects), reader.len()), (0, 2 * RECENT));
+        let (one, other) = (objects.get(&name(1)), reader.get(&name(1)));
+        assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
+        objects.remove(pod(0));
+        assert!(reader.get(&name(0)).is_none() && objects.get(&name(0)).is_none());
+    }
+
+    #[test]
+    fn the_namespace_of_a_cluster_scoped_object_does_not_count() {
+        let objects = Objects::new(());
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some("a".to_owned());
+        objects.put(object);
+        assert!(objects.get(&ObjectRef::new("a").within("x")).is_some());
+    }
+}
