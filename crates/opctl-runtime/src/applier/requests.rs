@@ -96,7 +96,7 @@ impl Applier {
         let live = find(live, store).and_then(|live| live.resource_version());
         let mut operations =
             vec![json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": live })];
-        let fields = desired.fields.as_object().into_iter().flatten();
+        let fields = desired.fields()?.as_object().into_iter().flatten();
         for (name, value) in fields {
             if !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()) {
                 let path = format!("/{name}");
@@ -121,7 +121,7 @@ impl Applier {
         store: &Store<K>,
     ) -> Result<Note> {
         let objects: Api<_> = self.api(live, store);
-        let mut object = desired.object.clone();
+        let mut object = desired.applied()?;
         object.meta_mut().name = None;
         object.meta_mut().generate_name = Some("recreated-".to_owned());
         let params = PostParams {

@@ -5,6 +5,7 @@ mod compare;
 use std::any::Any;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
 use kube::core::object::HasStatus;
 use serde::Serialize;
-use serde_json::json;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -171,14 +171,18 @@ impl Applier {
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         let (api_version, kind) = (K::api_version(store.dyntype()), K::kind(store.dyntype()));
-        let written = Comparable::new(status)?;
-        let patch = Patch::Apply(json!({
-            "apiVersion": api_version,
-            "kind": kind,
+        let written = serde_json::to_string(status)?;
+        let patch = Patch::Apply(StatusOf {
+            api_version: &api_version,
+            kind: &kind,
             // The uid keeps the status from a new object of the same name.
-            "metadata": { "name": object.name_any(), "uid": object.uid() },
-            "status": status,
-        }));
+            metadata: ObjectMeta {
+                name: Some(object.name_any()),
+                uid: object.uid(),
+                ..ObjectMeta::default()
+            },
+            status,
+        });
         let (objects, params, name) = (self.api(object, store), self.params(), object.name_any());
         let request = objects.patch_status(&name, &params, &patch);
         let own = self.controller.map(|controller| OwnWrite {
@@ -218,6 +222,22 @@ impl Applier {
     }
 }
 
+/// An object of which nothing is applied but the status.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusOf<'a, S> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: ObjectMeta,
+    status: &'a S,
+}
+
+impl<S> fmt::Debug for StatusOf<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the status of {} {:?}", self.kind, self.metadata.name)
+    }
+}
+
 /// Makes the store show the object with this status until it is written.
 fn show<K>(object: &K, status: Option<K::Status>, store: &Store<K>)
 where
@@ -251,14 +271,20 @@ fn is_replaced(error: &Error) -> bool {
     matches!(error, Error::Kube(kube::Error::Api(answer)) if matches!(answer.code, 409 | 422))
 }
 
-/// Whether an object is that of `before` with this status.
-fn is_status_of<K>(before: ObjectMeta, status: Comparable) -> impl Fn(&K) -> bool
+/// Whether an object is that of `before` with this status, which is JSON.
+fn is_status_of<K>(before: ObjectMeta, status: String) -> impl Fn(&K) -> bool
 where
     K: Object + HasStatus<Status: Serialize>,
 {
+    let has_status = move |found: &K::Status| {
+        let found = serde_json::to_string(found)?;
+        Ok::<_, Error>(
+            found == status || Comparable::parse(&found)?.has(&Comparable::parse(&status)?),
+        )
+    };
     move |object| {
-        let found = || Comparable::new(object.status()?).ok();
-        is_same(&before, object.meta()) && found().is_some_and(|found| found.has(&status))
+        let found = || has_status(object.status()?).ok();
+        is_same(&before, object.meta()) && found() == Some(true)
     }
 }
 

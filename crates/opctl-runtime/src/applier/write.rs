@@ -10,7 +10,8 @@
 //! ```
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use kube::ResourceExt;
@@ -32,6 +33,9 @@ use crate::store::Store;
 /// take over an object either, but leaves its fields with a manager that no later apply releases.
 const ABSENT: &str = "1";
 
+/// The fields of an object of which the generation counts the changes, or which are compared anyway.
+const SPECIFIED: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
+
 /// The reason and the note of the event.
 pub(super) type Note = (&'static str, String);
 
@@ -47,17 +51,28 @@ pub(super) enum Access {
 
 /// The desired state of an object.
 pub(super) struct Desired<'a, K> {
+    /// Without the annotation.
     pub object: K,
+    pub annotation: &'a str,
+    /// The hash of the object as it is written. It is of this process: what is in a map without an order
+    /// is written in any.
+    written: u64,
+    tree: OnceLock<Tree>,
+}
+
+/// What a comparison needs; it is most of the work.
+struct Tree {
     /// As the API server stores them.
-    pub fields: Value,
+    fields: Value,
     /// A field that is no longer desired looks like a default: the hash of the desired object,
     /// kept in an annotation, shows that it has to be applied once more. A standard library that hashes
     /// in another way costs one apply.
     hash: String,
-    pub annotation: &'a str,
+    /// Whether all that is desired is in `metadata` and `spec`.
+    is_of_spec: bool,
 }
 
-impl<'a, K: Object + Serialize> Desired<'a, K> {
+impl<'a, K: Object> Desired<'a, K> {
     pub fn new(mut object: K, annotation: &'a str) -> Result<Self> {
         let metadata = object.meta_mut();
         // Where it was made of a live object.
@@ -69,25 +84,101 @@ impl<'a, K: Object + Serialize> Desired<'a, K> {
             .annotations
             .get_or_insert_default()
             .remove(annotation);
-        let fields = serde_json::to_value(&object)?;
-        let hash = format!("{:016x}", hash_of(&fields));
-        object
-            .annotations_mut()
-            .insert(annotation.to_owned(), hash.clone());
+        let mut written = HashWriter::default();
+        serde_json::to_writer(&mut written, &object)?;
         Ok(Self {
             object,
-            fields: drift::as_stored(fields),
-            hash,
             annotation,
+            written: written.0.finish(),
+            tree: OnceLock::new(),
         })
     }
 
-    fn is_applied_to(&self, live: &K) -> bool {
-        live.annotations().get(self.annotation) == Some(&self.hash)
+    /// What is applied.
+    pub fn applied(&self) -> Result<K> {
+        let mut object = self.object.clone();
+        let hash = self.tree()?.hash.clone();
+        let annotations = object.annotations_mut();
+        annotations.insert(self.annotation.to_owned(), hash);
+        Ok(object)
+    }
+
+    /// As the API server stores them.
+    pub fn fields(&self) -> Result<&Value> {
+        Ok(&self.tree()?.fields)
+    }
+
+    fn tree(&self) -> Result<&Tree> {
+        if let Some(tree) = self.tree.get() {
+            return Ok(tree);
+        }
+        let fields = serde_json::to_value(&self.object)?;
+        let hash = format!("{:016x}", hash_of(&fields));
+        let fields = drift::as_stored(fields);
+        let mut names = fields.as_object().into_iter().flat_map(|it| it.keys());
+        let is_of_spec = names.all(|name| SPECIFIED.contains(&name.as_str()));
+        let tree = Tree {
+            fields,
+            hash,
+            is_of_spec,
+        };
+        Ok(self.tree.get_or_init(|| tree))
+    }
+
+    fn is_applied_to(&self, live: &K) -> Result<bool> {
+        Ok(live.annotations().get(self.annotation) == Some(&self.tree()?.hash))
     }
 
     fn changes(&self, live: &K) -> Result<Vec<Change>> {
-        Ok(drift::changes(&self.fields, &serde_json::to_value(live)?))
+        Ok(drift::changes(self.fields()?, &serde_json::to_value(live)?))
+    }
+
+    /// Whether the last comparison with the live object found no difference and nothing has changed since
+    /// that it depends on.
+    fn is_compared(&self, live: &K, store: &Store<K>) -> bool {
+        let compared = store.compared(live);
+        let holds = |by_generation| self.comparison(live, by_generation) == compared;
+        compared.is_some() && (holds(true) || holds(false))
+    }
+
+    /// Remembers that there is no difference.
+    fn set_compared(&self, live: &K, store: &Store<K>) -> Result<()> {
+        let comparison = self.comparison(live, self.tree()?.is_of_spec);
+        store.set_compared(live, comparison);
+        Ok(())
+    }
+
+    /// What a comparison with the live object depends on, as a hash. The generation stands for the
+    /// specification, and not for fields beside it, such as the value of a PriorityClass.
+    fn comparison(&self, live: &K, by_generation: bool) -> Option<u64> {
+        let (meta, mut hasher) = (live.meta(), DefaultHasher::new());
+        (self.written, &meta.uid, by_generation).hash(&mut hasher);
+        if !by_generation || meta.generation.is_none() {
+            meta.resource_version.as_ref()?.hash(&mut hasher);
+            return Some(hasher.finish());
+        }
+        (meta.generation, &meta.labels, &meta.annotations).hash(&mut hasher);
+        (&meta.finalizers, &meta.self_link).hash(&mut hasher);
+        for owner in meta.owner_references.iter().flatten() {
+            (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(&mut hasher);
+            (owner.controller, owner.block_owner_deletion).hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+}
+
+/// Hashes what is written to it.
+#[derive(Default)]
+struct HashWriter(DefaultHasher);
+
+impl io::Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -126,11 +217,11 @@ impl Applier {
         desired: &Desired<'_, K>,
         store: &Store<K>,
     ) -> Result<(Arc<K>, Option<Note>)> {
-        let mut object = desired.object.clone();
+        let mut object = desired.applied()?;
         object.meta_mut().resource_version = Some(ABSENT.to_owned());
         let created = self.send(&object, store).await?;
         let changes = desired.changes(&created)?;
-        self.accept(&*created, &changes, store);
+        self.accept(desired, &*created, &changes, store)?;
         let note = format!(
             "created {} {}",
             K::kind(store.dyntype()),
@@ -146,11 +237,15 @@ impl Applier {
         access: Access,
         store: &Store<K>,
     ) -> Result<(Arc<K>, Option<Note>)> {
+        if access == Access::Write && desired.is_compared(live, store) {
+            return Ok((Arc::clone(live), None));
+        }
         let changes = desired.changes(live)?;
         let others = ownership::of_others(live.meta());
         let mut claimed = None;
-        if access == Access::Write && desired.is_applied_to(live) {
+        if access == Access::Write && desired.is_applied_to(live)? {
             let Some(difference) = difference(&changes, others) else {
+                desired.set_compared(live, store)?;
                 return Ok((Arc::clone(live), None));
             };
             let uid = live.uid().unwrap_or_default();
@@ -162,7 +257,7 @@ impl Applier {
             if changes.is_empty() {
                 claimed = self.claim(desired, live, store).await?;
                 if claimed.is_none() {
-                    self.accept(&**live, &changes, store);
+                    self.accept(desired, &**live, &changes, store)?;
                     return Ok((Arc::clone(live), None));
                 }
             }
@@ -175,7 +270,7 @@ impl Applier {
             }
             applied => applied?,
         };
-        self.accept(&*applied, &desired.changes(&applied)?, store);
+        self.accept(desired, &*applied, &desired.changes(&applied)?, store)?;
         let is_written = applied.resource_version() != live.resource_version();
         let note = is_written.then(|| {
             let (kind, name) = (K::kind(store.dyntype()), live.name_any());
@@ -193,7 +288,7 @@ impl Applier {
         mut claimed: Option<Claim>,
         store: &Store<K>,
     ) -> Result<(Result<Arc<K>>, Option<Claim>)> {
-        let mut object = desired.object.clone();
+        let mut object = desired.applied()?;
         object.meta_mut().uid = live.uid(); // not a new object of the same name
         let mut applied = self.send(&object, store).await;
         if claimed.is_none() && is_left_to_others(&applied) {
@@ -215,9 +310,18 @@ impl Applier {
     }
 
     /// What still differs right after a write stays so.
-    fn accept<K: Object>(&self, object: &K, changes: &[Change], store: &Store<K>) {
+    fn accept<K: Object>(
+        &self,
+        desired: &Desired<'_, K>,
+        object: &K,
+        changes: &[Change],
+        store: &Store<K>,
+    ) -> Result<()> {
         let others = ownership::of_others(object.meta());
         let difference = difference(changes, others);
+        if difference.is_none() {
+            desired.set_compared(object, store)?;
+        }
         let uid = object.uid().unwrap_or_default();
         if self.children().accept(&uid, difference, Instant::now()) {
             let (kind, name) = (K::kind(store.dyntype()), object.name_any());
@@ -227,6 +331,7 @@ impl Applier {
                 others, "{kind} {name} is applied and still differs"
             );
         }
+        Ok(())
     }
 
     fn children(&self) -> MutexGuard<'_, Children> {
@@ -311,9 +416,82 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::scheduling::v1::PriorityClass;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+    use kube::api::ObjectMeta;
     use serde_json::json;
 
     use super::*;
+
+    /// Two of the same specification and owners compare the same, whatever their status.
+    #[test]
+    fn a_comparison_holds_until_something_changes_that_it_depends_on() {
+        let desired = |paused: Option<bool>| {
+            let mut object = Deployment::default();
+            object.spec.get_or_insert_default().paused = paused;
+            Desired::new(object, "a/desired-hash").unwrap()
+        };
+        let mut live = desired(None).applied().unwrap();
+        live.metadata.uid = Some("1".to_owned());
+        assert_eq!(desired(None).comparison(&live, true), None, "no version");
+        live.metadata.generation = Some(1);
+        live.metadata.resource_version = Some("1".to_owned());
+        let comparison = |live: &Deployment| desired(None).comparison(live, true);
+        let first = comparison(&live);
+        assert!(first.is_some());
+        assert_ne!(desired(Some(true)).comparison(&live, true), first);
+
+        let mut counted = live.clone();
+        counted.metadata.resource_version = Some("2".to_owned());
+        counted.status.get_or_insert_default().replicas = Some(1);
+        assert_eq!(comparison(&counted), first);
+        let changes: [fn(&mut ObjectMeta); 6] = [
+            |meta| meta.generation = Some(2),
+            |meta| meta.uid = Some("2".to_owned()),
+            |meta| {
+                _ = meta
+                    .labels
+                    .get_or_insert_default()
+                    .insert("a".into(), "b".into())
+            },
+            |meta| meta.annotations = None,
+            |meta| meta.self_link = Some("kubectl 1".to_owned()),
+            |meta| meta.owner_references = Some(vec![OwnerReference::default()]),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut changed = live.clone();
+            change(&mut changed.metadata);
+            assert_ne!(comparison(&changed), first, "{number}");
+        }
+
+        live.metadata.generation = None;
+        let without = comparison(&live);
+        live.metadata.resource_version = Some("2".to_owned());
+        assert_ne!(comparison(&live), without);
+    }
+
+    #[test]
+    fn the_generation_stands_for_the_specification_alone() {
+        let desired = Desired::new(Deployment::default(), "a/desired-hash").unwrap();
+        assert!(desired.tree().unwrap().is_of_spec);
+        let object = PriorityClass {
+            description: Some("of its own".to_owned()),
+            ..PriorityClass::default()
+        };
+        let desired = Desired::new(object, "a/desired-hash").unwrap();
+        assert!(!desired.tree().unwrap().is_of_spec);
+        let mut live = desired.applied().unwrap();
+        live.metadata.name = Some("a".to_owned());
+        live.metadata.generation = Some(1);
+        live.metadata.resource_version = Some("1".to_owned());
+        let store = Store::from_iter([live.clone()]);
+        assert!(!desired.is_compared(&live, &store));
+        desired.set_compared(&live, &store).unwrap();
+        assert!(desired.is_compared(&live, &store));
+        live.metadata.resource_version = Some("2".to_owned());
+        assert!(!desired.is_compared(&live, &store));
+    }
 
     #[test]
     fn a_note_says_what_was_repaired_and_whose_fields_were_reset() {

@@ -16,7 +16,14 @@ pub(super) struct Comparable {
 
 impl Comparable {
     pub(super) fn new(status: &impl Serialize) -> Result<Self> {
-        let mut fields = serde_json::to_value(status)?;
+        Ok(Self::of(serde_json::to_value(status)?))
+    }
+
+    pub(super) fn parse(json: &str) -> Result<Self> {
+        Ok(Self::of(serde_json::from_str(json)?))
+    }
+
+    fn of(mut fields: Value) -> Self {
         let mut by_type = BTreeMap::new();
         if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
             conditions.retain(|condition| {
@@ -27,10 +34,10 @@ impl Comparable {
                 false
             });
         }
-        Ok(Self {
+        Self {
             fields,
             conditions: by_type,
-        })
+        }
     }
 
     /// Without the times at which the conditions changed.
