@@ -7,11 +7,13 @@
 #
 # MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
 # --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many
-# Memcacheds there are. What each operator sent in each phase is told on stderr.
+# Memcacheds there are, FOREIGN how many Deployments of nobody are created beside them, and WAIT for how
+# many seconds a phase may last. What each operator sent in each phase is told on stderr.
 set -euo pipefail
 
 objects=${OBJECTS:-200}
-deadline=240 # seconds in which a phase has to settle
+deadline=${WAIT:-$((240 + objects / 2))} # seconds in which a phase has to settle
+foreign=${FOREIGN:-0}
 quiet=${QUIET:-12} # seconds without a request that end a phase: longer than a status write may be folded
 idle=${IDLE:-20} # seconds in which an operator with nothing to do is watched
 probe=18099
@@ -90,6 +92,9 @@ cpu() {
         awk -v tick="$(getconf CLK_TCK)" '{ printf "%.2f", ($12 + $13) / tick }'
 }
 
+# How often the operator was woken up, for whatever reason.
+switches() { cat /proc/"$pid"/task/*/status | awk '/^voluntary_ctxt/ { sum += $2 } END { print sum }'; }
+
 is_ready() {
     (
         exec 3<>"/dev/tcp/127.0.0.1/$probe" || exit 1
@@ -147,7 +152,52 @@ phase() {
 # What a phase cost: requests per object, and CPU.
 cost() { awk -v sent="$sent" -v objects="$objects" -v spent="$spent" 'BEGIN { printf "%.2f / %s\n", sent / objects, spent }'; }
 names() { seq -f 'm-%g' "$objects"; }
-size() { kubectl patch "$1" $(names) --type merge -p "{\"spec\":{\"$2\":$3}}"; }
+patch() { kubectl patch "$@" --type merge -p "{\"spec\":{\"$field\":$value}}"; }
+size() {
+    local field=$2 value=$3
+    if [[ $1 == */* ]]; then patch "$1"; else patch "$1" $(names); fi
+}
+
+# Starts the operator, and waits until it is ready: $manager with the flags.
+start() {
+    "$manager" "--health-probe-bind-address=127.0.0.1:$probe" "$@" 2>"$work/log" >&2 &
+    pid=$!
+    until is_ready; do
+        kill -0 "$pid" || die "the operator does not start: $(tail -3 "$work/log")"
+        sleep 0.01
+    done
+}
+
+stop() {
+    kill "$pid"
+    wait "$pid" || true
+    pid=
+}
+
+# Seconds from a change of the last Memcached to that of its Deployment.
+change() {
+    local from begin
+    from=$(stat -c %s "$audit")
+    begin=$(date +%s%N)
+    size memcacheds/"m-$objects" size 3 >/dev/null
+    until tail -c "+$((from + 1))" "$audit" | grep -q "\"verb\":\"\(patch\|update\)\".*\"resource\":\"deployments\",\"namespace\":\"compare-$label\",\"name\":\"m-$objects\""; do
+        (($(date +%s%N) - begin < deadline * 1000000000)) || die "$label: a change is not acted on"
+        sleep 0.05
+    done
+    awk -v a="$begin" -v b="$(date +%s%N)" 'BEGIN { printf "%.1f", (b - a) / 1e9 }'
+}
+
+# Deployments of nobody, without pods, in a namespace of their own.
+strangers() {
+    kubectl create namespace "foreign-$label" >/dev/null
+    seq -f 's-%g' "$foreign" | awk '{
+        print "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " $1 "}"
+        print "spec: {replicas: 0, selector: {matchLabels: {app: " $1 "}}, template: {"
+        print "  metadata: {labels: {app: " $1 "}}, spec: {containers: [{name: main, image: nobody}]}}}"
+    }' >"$work/strangers.yaml"
+    kubectl create --namespace "foreign-$label" -f "$work/strangers.yaml" >/dev/null
+    sleep "$quiet"
+}
 
 create() {
     names | awk '{
@@ -159,7 +209,7 @@ create() {
 
 # Measures one operator; its column of the table goes to a file, a figure a line.
 measure() {
-    local label=$1 manager=$2 crd=$3 begin from median slowest all
+    local label=$1 manager=$2 crd=$3 begin from median slowest all before acted
     shift 3
     kubectl create namespace "compare-$label" >/dev/null
     kubectl config set-context --current --namespace "compare-$label" >/dev/null
@@ -167,12 +217,7 @@ measure() {
     kubectl wait --for=condition=Established -f "$crd" >/dev/null
     {
         begin=$(date +%s%N)
-        "$manager" "--health-probe-bind-address=127.0.0.1:$probe" "$@" 2>"$work/log" >&2 &
-        pid=$!
-        until is_ready; do
-            kill -0 "$pid" || die "the operator does not start: $(tail -3 "$work/log")"
-            sleep 0.01
-        done
+        start "$@"
         begin=$((($(date +%s%N) - begin) / 10000000))
         stat -Lc %s "$manager" | awk '{ printf "%.1f\n", $1 / 1000000 }'
         awk -v it="$begin" 'BEGIN { printf "%.2f\n", it / 100 }'
@@ -192,19 +237,35 @@ measure() {
         cost
 
         from=$(stat -c %s "$audit")
+        before=$(switches)
         sleep "$idle"
         requests "$from" | wc -l
+        awk -v a="$before" -v b="$(switches)" -v s="$idle" 'BEGIN { printf "%.1f\n", (b - a) / s }'
         memory VmRSS && echo
+        all=$(cpu)
+
+        stop
+        start "$@"
+        acted=$(change)
+        sleep "$quiet"
+        printf '%s / %s\n' "$acted" "$(cpu)"
+        printf '%s / %s\n' "$(memory VmHWM)" "$(memory VmRSS)"
+        if ((foreign)); then
+            before=$(memory VmRSS)
+            strangers
+            awk -v a="$before" -v b="$(memory VmRSS)" 'BEGIN { printf "%.1f\n", b - a }'
+        else
+            echo -
+        fi
 
         phase delete is_gone kubectl delete memcacheds --all --wait=false
         cost
         memory VmHWM && echo
-        cpu && echo
+        awk -v a="$all" -v b="$(cpu)" 'BEGIN { printf "%.2f\n", a + b }'
         cut -d' ' -f1-3 /proc/loadavg
     } >"$work/$label"
-    kill "$pid"
-    wait "$pid" || true
-    pid=
+    stop
+    ((foreign == 0)) || kubectl delete namespace "foreign-$label" --wait=false >/dev/null
     kubectl delete -f "$crd" >/dev/null
     kubectl delete namespace "compare-$label" --wait=false >/dev/null
 }
@@ -236,7 +297,11 @@ requests per object / CPU, s: scale 1 to 2
 requests per object / CPU, s: self-heal, its Deployment deleted
 requests per object / CPU, s: drift, its Deployment's replicas changed
 requests in $idle s with nothing to do
+wake-ups a second with nothing to do
 memory idle with $objects objects, MiB
+started again: until a change is acted on / CPU until all is done, s
+started again: memory at most / then, MiB
+memory for $foreign Deployments of nobody, MiB
 requests per object / CPU, s: delete
 memory peak, MiB
 CPU over the run, s
