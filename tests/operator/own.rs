@@ -130,7 +130,7 @@ fn the_page_about_migration_works() {
     let mut shell = machine.command("sh");
     finished("setup", shell.args(["-ec", &setup]).current_dir(&go).output().unwrap());
 
-    let _turn = turn("migrated");
+    let _turn = turn("migration");
     for (number, script) in commands("docs/migrate.md").iter().enumerate() {
         let empty = machine.home().join(format!("rust-{number}"));
         fs::create_dir(&empty).unwrap();
