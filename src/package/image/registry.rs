@@ -409,7 +409,8 @@ mod tests {
         let timeout = Duration::from_millis(1200);
         let reports = RefCell::new(Vec::new());
         let report = |text| reports.borrow_mut().push(text);
-        let registry = Registry::connect_by(Transport::default(), timeout, &name, Purpose::Push, &report);
+        let registry =
+            Registry::connect_by(Transport::default(), timeout, &name, Purpose::Push, &report);
         let error = registry.err().unwrap().to_string();
         assert!(error.ends_with(": it has not answered for 1s 200ms"), "{error}");
         assert_eq!(*reports.borrow(), ["logging in"], "after a second");
