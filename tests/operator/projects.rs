@@ -1,6 +1,9 @@
 //! What a generated project is before anyone has touched it: formatted, without a warning, tested,
 //! and accepted by the API server.
 
+use std::fs;
+use std::path::PathBuf;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -117,9 +120,9 @@ fn a_project_without_an_api_runs() {
     is_clean(&machine, &project);
 
     let mut operator = project.run();
-    let binary = project.path("target/debug/manager");
-    let (pid, _) =
-        processes().into_iter().find(|(_, words)| words.first() == Some(&binary)).unwrap();
+    let manager = PathBuf::from(project.path("target/debug/manager"));
+    let runs = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|it| it == manager);
+    let (pid, _) = processes().into_iter().find(|(pid, _)| runs(*pid)).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     assert_eq!(operator.wait().code(), Some(0), "make passes on how the operator ends");
     assert!(operator.log().contains("stopping on SIGTERM"));
