@@ -1,7 +1,7 @@
 //! A generated project, and the user's commands in it.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirEntry, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -181,12 +181,33 @@ impl Drop for Project<'_> {
             // What is compiled for one project serves no other; its dependencies stay.
             let turn = self.turn.get_mut().unwrap().take();
             let _turn = turn.unwrap_or_else(|| self::turn(&self.name));
-            let mut clean = self.command("cargo");
-            clean.args(["clean", "--offline", "--quiet", "-p", self.name()]);
-            finished("cargo clean", clean.output().unwrap());
+            clean(&self.name);
             fs::remove_dir_all(&self.folder).unwrap();
             // The parent stays as long as it holds a project of a test that failed.
             let _ = self.folder.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+/// Deletes what was compiled of a package. `cargo clean -p` goes by the names of targets, which others have, too.
+fn clean(package: &str) {
+    let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    let name = |entry: &DirEntry| entry.file_name().to_string_lossy().into_owned();
+    for profile in ["debug", "release"].map(|profile| build_directory().join(profile)) {
+        let mut hashes = BTreeSet::new();
+        for fingerprint in entries(profile.join(".fingerprint")) {
+            if let Some((of, hash)) = name(&fingerprint).rsplit_once('-')
+                && of == package
+            {
+                hashes.insert(hash.to_owned());
+                let _ = fs::remove_dir_all(fingerprint.path());
+            }
+        }
+        for artifact in entries(profile.join("deps")) {
+            let stem = name(&artifact).split('.').next().unwrap_or_default().to_owned();
+            if stem.rsplit_once('-').is_some_and(|(_, hash)| hashes.contains(hash)) {
+                let _ = fs::remove_file(artifact.path());
+            }
         }
     }
 }
