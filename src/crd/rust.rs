@@ -80,18 +80,25 @@ impl Crd {
              //! tests/crds/{plural}.{group}.yaml. To regenerate this file from a newer CRD, run\n\
              //! `opctl create api --crd FILE --kind {kind} --version {version} --force`.\n\n"
         );
-        if kind != MAP && body.contains("BTreeMap<") {
-            text.push_str("use std::collections::BTreeMap;\n\n");
-        }
-        if body.contains("meta::") {
-            text.push_str("use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;\n");
-        }
-        if body.contains("intstr::") {
-            text.push_str("use k8s_openapi::apimachinery::pkg::util::intstr;\n");
-        }
+        text.push_str(&imports(&body, kind != MAP));
         text.push_str("use kube::CustomResource;\nuse serde::{Deserialize, Serialize};\n");
         text + &body
     }
+}
+
+/// The imports of the types of others that a source uses; `has_map` is whether it uses the map by its name.
+pub fn imports(body: &str, has_map: bool) -> String {
+    let mut text = String::new();
+    if has_map && body.contains("BTreeMap<") {
+        text.push_str("use std::collections::BTreeMap;\n\n");
+    }
+    if body.contains("meta::") {
+        text.push_str("use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;\n");
+    }
+    if body.contains("intstr::") {
+        text.push_str("use k8s_openapi::apimachinery::pkg::util::intstr;\n");
+    }
+    text
 }
 
 fn write_definition(

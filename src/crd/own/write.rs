@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::types::{Definition, Enum, Struct, Types};
 use super::{Object, OwnKind, OwnVersion, attributes, docs, get, list};
-use crate::crd::rust::{WIDTH, attribute};
+use crate::crd::rust::{WIDTH, attribute, imports};
 use crate::text::rust_literal;
 
 impl OwnKind {
@@ -27,15 +27,7 @@ impl OwnKind {
             }
         }
         let mut text = format!("{header}//! The API type {kind}.\n\n");
-        if body.contains("BTreeMap<") {
-            text.push_str("use std::collections::BTreeMap;\n\n");
-        }
-        if body.contains("meta::") {
-            text.push_str("use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;\n");
-        }
-        if body.contains("intstr::") {
-            text.push_str("use k8s_openapi::apimachinery::pkg::util::intstr;\n");
-        }
+        text.push_str(&imports(&body, true));
         text.push_str("use kube::{CustomResource, KubeSchema};\n");
         text.push_str("use serde::{Deserialize, Serialize};\n");
         text + &body
