@@ -234,7 +234,9 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
 /// Warns of new Rust files that nobody compiles, because the user has moved or deleted what declared them.
 fn warn_of_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> {
     let is_new = |step: &Step| step.action == Action::Create && step.path.ends_with(".rs");
-    if !plan.steps.iter().any(is_new) {
+    // In a new project, nothing of the user's is between opctl's files.
+    let is_all_new = plan.steps.iter().all(|step| step.action == Action::Create);
+    if is_all_new || !plan.steps.iter().any(is_new) {
         return Ok(());
     }
     let uncompiled = workspace.uncompiled()?;

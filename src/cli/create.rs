@@ -186,17 +186,11 @@ impl CreateApiArgs {
         let kind = OwnKind::open(path, self.selector())?;
         let controller =
             self.controller.unwrap_or_else(|| ui.confirm("Create the controller?", true));
-        let request = ApiRequest {
-            plural: self.plural.clone(),
-            namespaced: self.namespaced,
-            force: self.flags.force(),
-            module: self.module.clone(),
-            ..ApiRequest::default()
-        };
-        let new = project.with_own_kind(&kind.versions(&project.domain, &request)?, controller)?;
+        let versions = kind.versions(&project.domain, &self.given())?;
+        let new = project.with_own_kind(&versions, controller)?;
         let mut base = project.clone();
         if self.flags.force() {
-            for api in kind.versions(&project.domain, &request)? {
+            for api in &versions {
                 if let Some(resource) = project.resource(&api.gvk) {
                     base = base.without_api(resource);
                 }
@@ -240,14 +234,19 @@ impl CreateApiArgs {
         }
     }
 
-    fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {
-        let request = ApiRequest {
+    /// What the flags say of the API, whatever defines its type.
+    fn given(&self) -> ApiRequest {
+        ApiRequest {
             plural: self.plural.clone(),
             namespaced: self.namespaced,
             force: self.flags.force(),
             module: self.module.clone(),
             ..ApiRequest::default()
-        };
+        }
+    }
+
+    fn request(&self, project: &Project, crd: Option<&Crd>) -> Result<ApiRequest> {
+        let request = self.given();
         if let Some(crd) = crd {
             return Ok(crd.request(request));
         }
