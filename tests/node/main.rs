@@ -36,22 +36,22 @@ mod verdict;
 
 // Each test program has a use for a part of what they share.
 #[allow(dead_code)]
-#[path = "../operator/background.rs"]
+#[path = "../end_to_end/operator/background.rs"]
 mod background;
 #[allow(dead_code)]
-#[path = "../operator/cluster.rs"]
+#[path = "../end_to_end/operator/cluster.rs"]
 mod cluster;
 #[allow(dead_code)]
-#[path = "../operator/machine.rs"]
+#[path = "../end_to_end/operator/machine.rs"]
 mod machine;
 #[allow(dead_code)]
-#[path = "../operator/project.rs"]
+#[path = "../end_to_end/operator/project.rs"]
 mod project;
 #[allow(dead_code)]
-#[path = "../operator/random.rs"]
+#[path = "../end_to_end/operator/random.rs"]
 mod random;
 #[allow(dead_code)]
-#[path = "../operator/wait.rs"]
+#[path = "../end_to_end/operator/wait.rs"]
 mod wait;
 
 use std::process::{Command, ExitCode};

@@ -1,0 +1,109 @@
+//! A running cluster as its user sees it.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::machine::Machine;
+
+#[derive(Clone)]
+pub struct Cluster {
+    pub kubectl: PathBuf,
+    pub kubeconfig: PathBuf,
+    pub audit_log: PathBuf,
+}
+
+impl Cluster {
+    /// The cluster of this name, which runs.
+    pub fn running(machine: &Machine, name: &str) -> Self {
+        let status = machine.status(name);
+        let path = |field: &str| match status[field].as_str() {
+            Some(path) => PathBuf::from(path),
+            None => panic!("cluster `{name}` does not run: {status}"),
+        };
+        Self {
+            kubectl: path("kubectl"),
+            kubeconfig: path("kubeconfig"),
+            audit_log: path("auditLog"),
+        }
+    }
+
+    /// Starts a cluster of this name.
+    pub fn start(machine: &Machine, name: &str) -> Self {
+        let output = machine.cluster(&["start", "--name", name]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Self::running(machine, name)
+    }
+
+    pub fn kubectl(&self, args: &[&str]) -> Output {
+        self.with_input(args, "")
+    }
+
+    /// The output of a kubectl that must succeed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        succeeded(args, &self.kubectl(args))
+    }
+
+    /// An object or a list; null if it is not there.
+    pub fn get(&self, args: &[&str]) -> Value {
+        let json = self.ok(&[&["get", "--ignore-not-found", "-o", "json"], args].concat());
+        serde_json::from_str(&json).unwrap_or(Value::Null)
+    }
+
+    pub fn create(&self, object: &Value) {
+        let args = ["create", "-f", "-"];
+        succeeded(&args, &self.with_input(&args, &object.to_string()));
+    }
+
+    /// Fails the test if the API server would not take an object.
+    pub fn takes(&self, object: &Value) {
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        succeeded(&args, &self.with_input(&args, &object.to_string()));
+    }
+
+    /// Why the API server does not take an object.
+    pub fn refusal(&self, object: &Value) -> String {
+        let output = self.with_input(&["create", "-f", "-"], &object.to_string());
+        assert!(!output.status.success(), "the API server takes {object}");
+        text(&output.stderr)
+    }
+
+    /// Changes an object by a strategic merge patch, or by a merge patch where there is no other.
+    pub fn patch(&self, object: &str, type_: &str, patch: &Value) {
+        self.ok(&["patch", object, "--type", type_, "-p", &patch.to_string()]);
+    }
+
+    fn with_input(&self, args: &[&str], input: &str) -> Output {
+        let mut command = Command::new(&self.kubectl);
+        command.args(args).env("KUBECONFIG", &self.kubeconfig);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+fn succeeded(args: &[&str], output: &Output) -> String {
+    assert!(output.status.success(), "kubectl {args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The status of an object's condition.
+pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a str {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let mut of_type = conditions.filter(|condition| condition["type"] == type_);
+    of_type.next().and_then(|condition| condition["status"].as_str()).unwrap_or("Unknown")
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,24 @@
+//! Generated operators, from the command line to the pods, on the real control plane.
+
+mod audit;
+mod background;
+mod cluster;
+mod cost;
+mod crashes;
+pub mod docs;
+mod everything;
+mod faults;
+mod foreign;
+mod machine;
+mod memcached;
+mod own;
+mod production;
+mod project;
+mod projects;
+mod random;
+mod readme;
+mod recipes;
+mod statuses;
+mod steps;
+mod updates;
+mod wait;

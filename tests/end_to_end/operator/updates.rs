@@ -1,0 +1,35 @@
+//! A project of an old opctl, edited in many ways, and updated.
+
+use crate::operator::machine::Machine;
+use crate::operator::project::{Project, finished};
+use crate::operator::wait::timed;
+
+#[path = "../../update/edits.rs"]
+mod edits;
+#[path = "../../update/old.rs"]
+mod old;
+
+/// It calls what the runtime of today calls otherwise, which only a person can change.
+const CALLS_THE_OLD_RUNTIME: &str = "a second child";
+
+#[test]
+fn an_edited_project_works_after_an_update() {
+    let machine = Machine::new();
+    let project = Project::init(&machine, "updated-operator", &[]);
+    project.api("--group cache --version v1alpha1 --kind Memcached");
+    let directory = project.path("");
+    old::make_old(directory.as_ref());
+    for edit in edits::EDITS.iter().filter(|edit| edit.conflict.is_none()) {
+        if edit.name != CALLS_THE_OLD_RUNTIME {
+            (edit.make)(directory.as_ref());
+        }
+    }
+
+    let mut opctl = project.command(env!("CARGO_BIN_EXE_opctl"));
+    opctl.args(["update", "--templates"]).arg(old::templates());
+    finished("opctl update", timed("opctl update", || opctl.output().unwrap()));
+    for target in ["fmt", "manifests", "lint", "test"] {
+        timed(&format!("make {target} after the update"), || project.make(target));
+    }
+    assert!(project.read("config/crd/bases/cache.example.com_memcacheds.yaml").contains("memory:"));
+}
