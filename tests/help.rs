@@ -6,6 +6,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use snapbox::Assert;
+
 /// The commands whose examples can be run one after the other in an empty directory.
 const COMMANDS: &[&[&str]] = &[
     &["init"],
@@ -94,5 +96,28 @@ fn every_help_ends_with_examples_that_work() {
         for example in examples {
             run(&directory, example);
         }
+    }
+}
+
+/// `SNAPSHOTS=overwrite cargo test --test help` writes the page anew, but for its introduction.
+#[test]
+fn the_page_of_commands_has_their_help() {
+    let page = include_str!("../docs/commands.md");
+    let (introduction, _) = page.split_once("\n## ").expect("a first command");
+    let mut page = introduction.to_owned();
+    append_help(&mut page, &[]);
+    Assert::new().action_env("SNAPSHOTS").eq(page, snapbox::file!["../docs/commands.md"]);
+}
+
+/// Appends the help of a command and of those below it.
+fn append_help(page: &mut String, command: &[&str]) {
+    let help = opctl(Path::new("."), &[command, &["--help"]].concat());
+    let name = [&["opctl"], command].concat().join(" ");
+    page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", help.trim_end()));
+    let list = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    for below in names.filter(|name| !["", "help"].contains(name)) {
+        append_help(page, &[command, &[below]].concat());
     }
 }

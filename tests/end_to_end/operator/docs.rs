@@ -32,6 +32,7 @@ fn every_page_is_covered() {
     pages.sort();
     let expected = [
         "cluster.md",         // its commands run in cluster
+        "commands.md",        // has their help, whose examples run in tests/help.rs
         "comparison.md",      // below
         "drift.md",           // has none
         "images.md",          // its commands run in image
