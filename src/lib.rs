@@ -25,6 +25,7 @@ pub mod cluster;
 pub mod crd;
 pub mod error;
 pub mod hash;
+mod http;
 pub mod migrate;
 pub mod package;
 pub mod project;

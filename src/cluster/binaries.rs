@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::Result;
 use semver::Version;
 
-use super::signals::Signals;
-use super::{build, directories};
+use super::signals::{Interrupted, Signals};
+use super::{build, directories, download};
 use crate::error::UserError;
 use crate::ui::Ui;
 
@@ -62,12 +62,16 @@ impl Tool {
 
     /// The version that opctl builds.
     fn pinned(self) -> Version {
-        let text = match self {
+        known(match self {
             Tool::Etcd => build::etcd_version(),
             Tool::Kwok => build::kwok_version(),
             _ => build::kubernetes_version(),
-        };
-        parse(text).unwrap_or_else(|| panic!("go.mod pins the invalid version `{text}`"))
+        })
+    }
+
+    /// The version that opctl downloads.
+    fn released(self) -> Version {
+        known(download::version(self))
     }
 
     /// Why a version does not work with opctl.
@@ -99,8 +103,28 @@ struct Program {
     path: PathBuf,
     /// Not determined for kubectl, of which only raw requests are used.
     version: Option<Version>,
-    /// Whether opctl built it.
-    is_built: bool,
+    /// Whether opctl installed it.
+    is_cached: bool,
+}
+
+/// A directory that is searched for programs.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    /// The versions of the programs that opctl installs in it, which need not be asked.
+    versions: Option<fn(Tool) -> Version>,
+}
+
+impl Directory {
+    /// A directory of the user.
+    fn external(path: PathBuf) -> Self {
+        Self { path, versions: None }
+    }
+
+    /// A directory of the cache.
+    fn cached(path: PathBuf, versions: fn(Tool) -> Version) -> Self {
+        Self { path, versions: Some(versions) }
+    }
 }
 
 /// The programs that were found.
@@ -127,30 +151,30 @@ impl Binaries {
         Tool::ALL.into_iter().filter(|tool| !self.programs.contains_key(tool)).collect()
     }
 
-    /// Searches the directories in their order. The programs in `built` have the pinned versions.
-    pub fn search(directories: &[PathBuf], built: &Path) -> Self {
+    /// Searches the directories in their order.
+    fn search(directories: &[Directory]) -> Self {
         let mut found = Self::default();
         for tool in Tool::ALL {
             for directory in directories {
-                let path = directory.join(tool.file());
+                let path = directory.path.join(tool.file());
                 if path.is_file() && !is_executable(&path) {
                     found.ignored.push(format!("`{}`, which is not executable", path.display()));
                 }
-                if is_executable(&path) && found.insert(tool, path, directory == built) {
+                if is_executable(&path) && found.insert(tool, path, directory) {
                     break;
                 }
             }
         }
-        found.separate_versions(built);
+        found.separate_versions(directories);
         found
     }
 
-    /// Adds a program unless its version has a defect.
-    fn insert(&mut self, tool: Tool, path: PathBuf, is_built: bool) -> bool {
-        let version = match tool {
-            _ if is_built => Some(tool.pinned()),
-            Tool::Kubectl => None,
-            _ => match version_of(&path) {
+    /// Adds a program of a directory unless its version has a defect.
+    fn insert(&mut self, tool: Tool, path: PathBuf, directory: &Directory) -> bool {
+        let version = match (directory.versions, tool) {
+            (Some(version), _) => Some(version(tool)),
+            (None, Tool::Kubectl) => None,
+            (None, _) => match version_of(&path) {
                 Some(version) => Some(version),
                 None => {
                     self.ignored.push(format!("`{}`, which reports no version", path.display()));
@@ -164,12 +188,13 @@ impl Binaries {
             self.ignored.push(format!("`{}` {version}: {defect}", path.display()));
             return false;
         }
-        self.programs.insert(tool, Program { path, version, is_built });
+        self.programs
+            .insert(tool, Program { path, version, is_cached: directory.versions.is_some() });
         true
     }
 
-    /// Replaces programs of Kubernetes by those that opctl built, unless all have one minor version.
-    fn separate_versions(&mut self, built: &Path) {
+    /// Replaces programs of Kubernetes by those of the cache, unless all have one minor version.
+    fn separate_versions(&mut self, directories: &[Directory]) {
         let pinned = KUBERNETES[0].pinned();
         let minors = KUBERNETES.map(|tool| minor(self.version(tool).unwrap_or(&pinned)));
         if minors.iter().all(|other| *other == minors[0]) {
@@ -185,17 +210,19 @@ impl Binaries {
                 let path = program.path.display();
                 let reason = "the programs of Kubernetes have different versions";
                 self.ignored.push(format!("`{path}`: {reason}"));
-                let path = built.join(tool.file());
-                if is_executable(&path) {
-                    self.insert(tool, path, true);
+                for directory in directories.iter().filter(|dir| dir.versions.is_some()) {
+                    let path = directory.path.join(tool.file());
+                    if is_executable(&path) && self.insert(tool, path, directory) {
+                        break;
+                    }
                 }
             }
         }
     }
 
-    /// Reports the programs that opctl did not build.
+    /// Reports the programs that opctl did not install.
     fn report(&self, ui: Ui) {
-        let others = self.programs.iter().filter(|(_, program)| !program.is_built);
+        let others = self.programs.iter().filter(|(_, program)| !program.is_cached);
         let texts: Vec<String> = others
             .filter_map(|(_, program)| {
                 Some(format!("`{}` {}", program.path.display(), program.version.as_ref()?))
@@ -207,11 +234,30 @@ impl Binaries {
     }
 }
 
-/// Finds all programs. Missing ones are built with Go.
+/// Finds all programs. Missing ones are built with Go, or downloaded if there is no Go or `downloads` is set.
 ///
 /// # Errors
-/// A [`UserError`] that lists the missing programs if there is no Go, or if a build fails.
-pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
+/// A [`UserError`] that lists the missing programs if they can be neither built nor downloaded, or if a build
+/// fails.
+pub fn resolve(ui: Ui, signals: &Signals, downloads: bool) -> Result<Binaries> {
+    let directories = directories()?;
+    let found = Binaries::search(&directories);
+    for ignored in &found.ignored {
+        ui.attention("Ignoring", ignored);
+    }
+    let missing = found.missing();
+    if missing.is_empty() {
+        found.report(ui);
+        return Ok(found);
+    }
+    install(ui, signals, &missing, downloads)?;
+    let found = Binaries::search(&directories);
+    found.report(ui);
+    Ok(found)
+}
+
+/// Where the programs are searched: first what the user named, then the cache.
+fn directories() -> Result<Vec<Directory>> {
     let assets = env::var_os(ASSETS).filter(|directory| !directory.is_empty()).map(PathBuf::from);
     if let Some(directory) = &assets
         && let Err(error) = directory.read_dir()
@@ -222,37 +268,35 @@ pub fn resolve(ui: Ui, signals: &Signals) -> Result<Binaries> {
         return Err(UserError::failure(message).with_hint(hint).into());
     }
     let assets = assets.map(|directory| directories::real(&directory)).transpose()?;
-    let built = build::directory()?;
-    let mut directories: Vec<PathBuf> = assets.into_iter().chain([built.clone()]).collect();
-    directories.extend(path_directories());
+    let cache = [
+        Directory::cached(build::directory()?, Tool::pinned),
+        Directory::cached(download::directory()?, Tool::released),
+    ];
+    let path = path_directories().into_iter().map(Directory::external);
+    Ok(assets.map(Directory::external).into_iter().chain(cache).chain(path).collect())
+}
 
-    let found = Binaries::search(&directories, &built);
-    for ignored in &found.ignored {
-        ui.attention("Ignoring", ignored);
-    }
-    let missing = found.missing();
-    if missing.is_empty() {
-        found.report(ui);
-        return Ok(found);
-    }
-    match build::go(signals)? {
-        Ok(go) => {
-            build::build(ui, signals, &go, &missing)?;
-            let found = Binaries::search(&directories, &built);
-            found.report(ui);
-            Ok(found)
+/// Builds or downloads missing programs into the cache.
+fn install(ui: Ui, signals: &Signals, missing: &[Tool], downloads: bool) -> Result<()> {
+    let mut problem = format!("missing programs of the control plane: {}", names(missing));
+    if !downloads {
+        match build::go(signals)? {
+            Ok(go) => return build::build(ui, signals, &go, missing),
+            Err(no_go) => problem.push_str(&format!("; cannot build them: {no_go}")),
         }
-        Err(no_go) => Err(UserError::failure(format!(
-            "missing programs of the control plane: {}; cannot build them: {no_go}",
-            names(&missing)
-        ))
-        .with_hint(format!(
-            "install Go {} or newer (opctl then builds them, once, in about 6 minutes), or set {ASSETS} to \
-             a directory that contains them",
-            build::go_version()
-        ))
-        .into()),
     }
+    download::download(ui, signals, missing).map_err(|error| {
+        if error.is::<Interrupted>() {
+            return error;
+        }
+        UserError::failure(format!("{problem}; cannot download them: {error:#}"))
+            .with_hint(format!(
+                "check the network and its proxy (HTTPS_PROXY), or install Go {} or newer (opctl then builds \
+                 them, once, in about 6 minutes), or set {ASSETS} to a directory that contains them",
+                build::go_version()
+            ))
+            .into()
+    })
 }
 
 /// The absolute directories of `PATH`. Relative ones depend on the current directory and are ignored.
@@ -276,6 +320,11 @@ pub fn version_of(program: &Path) -> Option<Version> {
     String::from_utf8_lossy(&output.stdout).split_whitespace().find_map(parse)
 }
 
+/// A version that opctl pins.
+fn known(version: &str) -> Version {
+    parse(version).unwrap_or_else(|| panic!("opctl pins the invalid version `{version}`"))
+}
+
 fn parse(version: &str) -> Option<Version> {
     Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()
 }
@@ -290,97 +339,4 @@ fn streams_lists(version: &Version) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    fn install(directory: &Path, file: &str, script: &str) {
-        let path = directory.join(file);
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    /// Directories whose programs report these versions, and the last of which opctl built.
-    fn found(directories: &[&[(&str, &str)]]) -> (Binaries, Vec<tempfile::TempDir>) {
-        let install_all = |programs: &&[(&str, &str)]| {
-            let directory = tempfile::tempdir().unwrap();
-            for (file, version) in *programs {
-                install(directory.path(), file, &format!("#!/bin/sh\necho '{version}'\n"));
-            }
-            directory
-        };
-        let directories: Vec<_> = directories.iter().map(install_all).collect();
-        let paths: Vec<_> = directories.iter().map(|dir| dir.path().to_owned()).collect();
-        (Binaries::search(&paths, &paths[paths.len() - 1]), directories)
-    }
-
-    #[test]
-    fn first_directory_with_a_program_wins() {
-        let first = &[("kwok", "kwok version v0.8.1 go1.26.8 (linux/amd64)")][..];
-        let (found, directories) = found(&[first, &[("kwok", ""), ("kubectl", "")]]);
-
-        let path = |directory: usize, file: &str| directories[directory].path().join(file);
-        assert_eq!(found.get(Tool::Kwok), Some(path(0, "kwok").as_path()));
-        assert_eq!(found.version(Tool::Kwok), Some(&Version::new(0, 8, 1)));
-        assert_eq!(found.get(Tool::Kubectl), Some(path(1, "kubectl").as_path()));
-        assert_eq!(found.missing().len(), 4);
-    }
-
-    #[test]
-    fn file_that_is_not_executable_is_not_found() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("kwok"), "").unwrap();
-        fs::create_dir(directory.path().join("kubectl")).unwrap();
-
-        let found = Binaries::search(&[directory.path().to_owned()], directory.path());
-        assert_eq!(found.missing(), Tool::ALL);
-        let program = directory.path().join("kwok");
-        let ignored = format!("`{}`, which is not executable", program.display());
-        assert_eq!(found.ignored, [ignored]);
-    }
-
-    #[test]
-    fn versions_that_do_not_work_are_ignored_with_the_reason() {
-        let others = &[
-            ("etcd", "etcd Version: 3.4.23"),
-            ("kwok", "kwok version v0.7.0"),
-            ("kube-scheduler", "no version"),
-            ("kube-apiserver", "Kubernetes v1.29.4"),
-        ][..];
-        let (found, directories) = found(&[others, &[("etcd", "")]]);
-
-        assert_eq!(found.get(Tool::Etcd), Some(directories[1].path().join("etcd").as_path()));
-        assert_eq!(found.missing().len(), 5);
-        let ignored = found.ignored.join("\n");
-        for reason in ["etcd` 3.4.23: it has no", "kwok` 0.7.0: opctl works with 0.8"] {
-            assert!(ignored.contains(reason), "{ignored}");
-        }
-        for reason in ["scheduler`, which reports no version", "1.29.4: opctl needs 1.30"] {
-            assert!(ignored.contains(reason), "{ignored}");
-        }
-    }
-
-    #[test]
-    fn another_version_of_kubernetes_is_used_if_it_is_complete() {
-        let all = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-        let all = all.map(|file| (file, "Kubernetes v1.33.1"));
-        let (complete, _directories) = found(&[&all, &[]]);
-        assert_eq!(complete.version(Tool::Scheduler), Some(&Version::new(1, 33, 1)));
-
-        // That of kubebuilder's test environment.
-        let (incomplete, _directories) = found(&[&all[..1], &all[1..]]);
-        assert_eq!(incomplete.get(Tool::ApiServer), None);
-        assert_eq!(incomplete.version(Tool::Scheduler), Some(&Tool::Scheduler.pinned()));
-        assert!(incomplete.ignored[0].contains("different versions"), "{incomplete:?}");
-        let (replaced, directories) = found(&[&all[..1], &all]);
-        let built = directories[1].path().join("kube-apiserver");
-        assert_eq!(replaced.get(Tool::ApiServer), Some(built.as_path()));
-    }
-
-    #[test]
-    fn oldest_etcd_depends_on_its_minor_version() {
-        let accepted = |text: &str| streams_lists(&parse(text).unwrap());
-        assert!(!accepted("3.3.27") && !accepted("3.4.30") && !accepted("3.5.12"));
-        assert!(accepted("3.4.31") && accepted("3.5.13") && accepted("3.6.0") && accepted("4.0.0"));
-    }
-}
+mod tests;

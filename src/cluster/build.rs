@@ -13,9 +13,8 @@ use tempfile::TempPath;
 
 use super::binaries::{Tool, path_directories};
 use super::exec::{self, tail};
-use super::lock::Lock;
 use super::signals::{Interrupted, Signals};
-use super::{directories, duration, process};
+use super::{cache, directories, duration, process};
 use crate::error::UserError;
 use crate::ui::Ui;
 
@@ -120,8 +119,10 @@ pub fn build(ui: Ui, signals: &Signals, go: &Path, tools: &[Tool]) -> Result<()>
     let module = write_module()?;
     let bin = directory()?;
     directories::create(&bin)?;
-    let _lock = lock(ui, signals, &home()?.join("lock"))?;
-    remove_leftovers(&bin)?;
+    let _lock = cache::lock(ui, signals, &home()?)?;
+    // Left running by a killed opctl: those of others hold the lock.
+    process::end_builds(&bin)?;
+    cache::remove_incomplete(&bin)?;
 
     let tools: Vec<Tool> =
         tools.iter().copied().filter(|tool| !bin.join(tool.file()).exists()).collect();
@@ -189,32 +190,6 @@ fn go_arch() -> &'static str {
         "aarch64" => "arm64",
         other => other,
     }
-}
-
-/// Waits until no other opctl is building.
-fn lock(ui: Ui, signals: &Signals, path: &Path) -> Result<Lock> {
-    let mut is_reported = false;
-    let lock = Lock::exclusive(path, || {
-        if !is_reported {
-            ui.status("Waiting", "for another opctl to build the control plane");
-            is_reported = true;
-        }
-        signals.check()
-    })?;
-    lock.with_context(|| format!("`{}` was deleted", path.display()))
-}
-
-/// Removes what a killed opctl left behind: a running build, and incomplete programs. The caller holds the
-/// lock, so neither belongs to a running opctl.
-fn remove_leftovers(bin: &Path) -> Result<()> {
-    process::end_builds(bin)?;
-    for entry in fs::read_dir(bin)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Writes the module into the cache. Each file is replaced atomically, because another build may read it.
@@ -312,18 +287,5 @@ mod tests {
         let values: Vec<&str> = text.lines().collect();
         let expected = ["0", "on", "v1", go_arch(), ",", "off", "-mod=readonly", go_os(), "off"];
         assert_eq!(values, [&expected[..], &["https://proxy.example.com"]].concat());
-    }
-
-    #[test]
-    fn leftovers_of_a_killed_build_are_removed_and_programs_stay() {
-        let bin = tempfile::tempdir().unwrap();
-        fs::write(bin.path().join(".etcd.1"), "half").unwrap();
-        fs::write(bin.path().join("etcd"), "whole").unwrap();
-
-        remove_leftovers(bin.path()).unwrap();
-
-        let remaining: Vec<_> =
-            fs::read_dir(bin.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(remaining, ["etcd"]);
     }
 }

@@ -14,9 +14,11 @@
 
 mod binaries;
 mod build;
+mod cache;
 mod certificates;
 mod components;
 mod directories;
+mod download;
 mod exec;
 mod kubeconfig;
 mod lock;

@@ -27,6 +27,8 @@ pub struct StartRequest {
     pub nodes: u16,
     /// How pods without a label behave [default: as before].
     pub pods: Option<PodBehavior>,
+    /// Whether missing programs are downloaded though there is Go.
+    pub downloads: bool,
 }
 
 /// How often a start is attempted if another program takes one of the chosen ports.
@@ -133,7 +135,7 @@ impl Start<'_> {
     /// Creates and starts a new cluster.
     fn create(&self, request: &StartRequest, lifetime: Lifetime) -> Result<ClusterRecord> {
         let cluster = self.cluster;
-        let binaries = binaries::resolve(self.ui, self.signals)?;
+        let binaries = binaries::resolve(self.ui, self.signals, request.downloads)?;
         cluster.clear()?;
         let _umask = PrivateFiles::new();
         let _lock = lock_ports(cluster, self.signals)?;
@@ -192,7 +194,7 @@ impl Start<'_> {
     /// Starts the processes that do not run, with the data of the cluster.
     fn resume(&self, mut record: ClusterRecord, request: &StartRequest) -> Result<ClusterRecord> {
         let cluster = self.cluster;
-        let binaries = binaries::resolve(self.ui, self.signals)?;
+        let binaries = binaries::resolve(self.ui, self.signals, request.downloads)?;
         record.kubectl = binaries.get(Tool::Kubectl).context("kubectl is missing")?.to_owned();
         let _umask = PrivateFiles::new();
         let _lock = lock_ports(cluster, self.signals)?;

@@ -27,7 +27,9 @@ use crate::ui::Ui;
         The cluster runs as you, and Kubernetes deletes the directory of a released hostPath volume \
         with the reclaim policy Delete. The cluster rejects such a volume.\n\n\
         opctl looks for the programs in the directory OPCTL_CLUSTER_ASSETS, in its cache and on \
-        PATH. It builds missing ones with Go, once, in about 6 minutes.\n\n\
+        PATH. It builds missing ones with Go, once, in about 6 minutes. Without Go, or with --download, it \
+        downloads those of the releases and verifies their checksums; OPCTL_CLUSTER_MIRROR is the URL of \
+        a mirror.\n\n\
         A cluster keeps its data until it is deleted: `start` continues where `stop`, a killed \
         process or the end of the machine interrupted it.",
     after_help = "Examples:\n  \
@@ -175,11 +177,14 @@ struct StartArgs {
     /// How pods behave [default: as before, `ready` in a new cluster]
     #[arg(long, value_enum, value_name = "BEHAVIOR")]
     pods: Option<PodBehavior>,
+    /// Download missing programs of the control plane (Linux only) [default: build them if there is Go]
+    #[arg(long)]
+    download: bool,
 }
 
 impl StartArgs {
     fn request(&self) -> StartRequest {
-        StartRequest { nodes: self.nodes, pods: self.pods }
+        StartRequest { nodes: self.nodes, pods: self.pods, downloads: self.download }
     }
 }
 

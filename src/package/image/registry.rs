@@ -13,13 +13,14 @@ use oci_client::manifest::ImageIndexEntry;
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
 use serde_json::{Value, json};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::attachment::{self, Attachment};
 use super::blob::{self, Blob};
 use super::credentials::{self, Credentials};
 use super::failure::Failure;
+use crate::http;
 
 /// The time before the second attempt, which doubles with each further one.
 const DELAY: Duration = Duration::from_millis(500);
@@ -125,8 +126,6 @@ impl<'a> Registry<'a> {
     ) -> Result<Self> {
         let image: Reference =
             name.parse().with_context(|| format!("`{name}` is not the name of an image"))?;
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot connect to the registry")?;
         transport.is_http |= is_loopback(image.resolve_registry());
         let mut registry = Self {
             client: client(transport),
@@ -134,7 +133,7 @@ impl<'a> Registry<'a> {
             transport,
             purpose,
             auth: RegistryAuth::Anonymous,
-            runtime,
+            runtime: http::runtime()?,
             report,
             answer_timeout,
         };
@@ -170,7 +169,7 @@ impl<'a> Registry<'a> {
             Credentials::Identity(identity) => {
                 let scheme = if self.transport.is_http { "http" } else { "https" };
                 let root = format!("{scheme}://{registry}");
-                let client = reqwest::Client::builder()
+                let client = http::client()
                     .connect_timeout(CONNECT_TIMEOUT)
                     .danger_accept_invalid_certs(self.transport.skips_verification);
                 let client = client.build().map_err(OciDistributionError::from)?;
@@ -363,8 +362,7 @@ fn is_listed(attachment: &Attachment, list: &[ImageIndexEntry]) -> bool {
 }
 
 fn client(transport: Transport) -> Client {
-    // Another one may be installed already, which does as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    http::install_tls();
     Client::new(ClientConfig {
         protocol: if transport.is_http { ClientProtocol::Http } else { ClientProtocol::Https },
         accept_invalid_certificates: transport.skips_verification,

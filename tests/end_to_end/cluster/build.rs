@@ -1,7 +1,10 @@
 //! Where the programs of the control plane come from.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use super::sandbox::{Sandbox, eventually, script, text};
 
@@ -14,6 +17,43 @@ fn without_go_the_ways_are_listed() {
     for word in ["kube-apiserver", "etcd", "kwok", "install Go 1.26", "OPCTL_CLUSTER_ASSETS"] {
         assert!(error.contains(word), "{word}: {error}");
     }
+    assert!(error.contains("cannot build them: Go is not installed"), "{error}");
+    assert!(
+        error.contains("cannot download them: kube-apiserver from http://127.0.0.1:"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_download_is_verified_and_no_go_is_needed() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.0.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let calls = sandbox.0.path().join("calls");
+    script(&bin, "go", &format!("echo $1 >> {}", calls.display()));
+    let mirror = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = mirror.local_addr().unwrap();
+    let paths = thread::spawn(move || {
+        let (mut connection, _) = mirror.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(connection.try_clone().unwrap()).read_line(&mut line).unwrap();
+        write!(connection, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nmalware").unwrap();
+        line
+    });
+    let mut download = bare(&sandbox);
+    download.arg("--download").env("PATH", &bin);
+    download.env("OPCTL_CLUSTER_MIRROR", format!("http://{address}"));
+    let output = download.output().unwrap();
+
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains(" Downloading kube-apiserver v1.36.3 (1 of 6)"), "{error}");
+    assert!(error.contains("its SHA-256 checksum is "), "{error}");
+    let path = paths.join().unwrap();
+    assert!(path.starts_with("GET /dl.k8s.io/release/v1.36.3/bin/linux/"), "{path}");
+    assert!(!calls.exists(), "Go was called");
+    let home = fs::read_dir(sandbox.0.path().join("cache/cluster")).unwrap().flatten().next();
+    assert_eq!(fs::read_dir(home.unwrap().path().join("bin")).unwrap().count(), 0);
 }
 
 #[test]
@@ -73,10 +113,11 @@ fn two_calls_build_once_and_a_failed_build_leaves_nothing() {
     assert!(built().iter().all(|file| !file.starts_with('.')), "{:?}", built());
 }
 
-/// A start on a machine that has nothing.
+/// A start on a machine that has nothing, without a network.
 fn bare(sandbox: &Sandbox) -> Command {
     let mut command = sandbox.cluster(&["start"]);
     command.env("PATH", "/nonexistent").env_remove("OPCTL_CLUSTER_ASSETS");
+    command.env("OPCTL_CLUSTER_MIRROR", "http://127.0.0.1:1");
     command.env("OPCTL_CACHE_DIR", sandbox.0.path().join("cache"));
     command
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::error::UserError;
+use crate::http;
 use crate::package::olm::Object;
 use crate::package::olm::object::LIMIT;
 use crate::package::olm::source::read_file;
@@ -34,14 +35,11 @@ pub fn manifests(sources: &[String]) -> Result<Vec<Object>> {
 }
 
 fn download(url: &str) -> Result<String> {
-    // Another one may be installed already, which does as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let request = async {
-        let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
+        let client = http::client().timeout(TIMEOUT).build()?;
         client.get(url).send().await?.error_for_status()?.bytes().await
     };
-    let bytes = runtime.block_on(request).map_err(|error| {
+    let bytes = http::runtime()?.block_on(request).map_err(|error| {
         let problem = anyhow::Error::from(error.without_url());
         UserError::failure(format!("cannot download {url}: {problem:#}"))
             .with_hint("download the file in another way, and name it with `--manifests FILE`")
