@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use humantime::format_duration;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
+use reqwest::Url;
 
+use super::answer::Answer;
 use crate::error::UserError;
 use crate::text::one_line;
 
@@ -14,6 +16,8 @@ use crate::text::one_line;
 const MAX_DELAY: Duration = Duration::from_secs(4);
 /// The longest delay where a registry asks for fewer requests.
 const MAX_RATE_LIMIT_DELAY: Duration = Duration::from_secs(16);
+/// The longest delay that a registry may ask for. Nobody waits for one that asks for more.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 /// How much of an answer is worth reading.
 const MAX_ANSWER: usize = 300;
 
@@ -22,8 +26,12 @@ const MAX_ANSWER: usize = 300;
 pub enum Failure {
     /// An error of the registry, or of the way to it.
     Registry(OciDistributionError),
+    /// What its server of tokens answers.
+    Answer(Answer),
     /// The registry has not answered for this long.
     Silence(Duration),
+    /// The registry accepts no requests for this long.
+    Closed(Duration),
     /// The file with the credentials, or what it leads to.
     Credentials(String),
 }
@@ -56,7 +64,8 @@ impl Failure {
             _ => Cause::Other,
         };
         match self {
-            Self::Silence(_) | Self::Credentials(_) => Cause::Other,
+            Self::Silence(_) | Self::Closed(_) | Self::Credentials(_) => Cause::Other,
+            Self::Answer(answer) => of_status(answer.status),
             Self::Registry(error) => match error {
                 OciDistributionError::UnauthorizedError { .. }
                 | OciDistributionError::AuthenticationFailure(_) => Cause::Unauthorized,
@@ -79,12 +88,50 @@ impl Failure {
         }
     }
 
-    /// How long to wait for another attempt at most; without an answer another attempt would fail as well.
-    pub fn max_delay(&self) -> Option<Duration> {
+    /// Whether another attempt may succeed; without an answer it would fail as well.
+    pub fn may_pass(&self) -> bool {
+        self.max_delay().is_some()
+    }
+
+    fn max_delay(&self) -> Option<Duration> {
         match self.cause() {
             Cause::RateLimit => Some(MAX_RATE_LIMIT_DELAY),
             Cause::Outage => Some(MAX_DELAY),
             Cause::Unauthorized | Cause::Denied | Cause::Other => None,
+        }
+    }
+
+    /// How long to wait for another attempt: `delay`, or what the registry asks for.
+    ///
+    /// # Errors
+    /// The failure, if there should be no other attempt.
+    pub fn retry_delay(
+        self,
+        delay: Duration,
+        retry_after: Option<Duration>,
+    ) -> Result<Duration, Self> {
+        match (self.max_delay(), retry_after) {
+            (Some(longest), Some(time)) if delay <= longest && time > MAX_RETRY_AFTER => {
+                Err(Self::Closed(time))
+            }
+            (Some(longest), time) if delay <= longest => Ok(time.unwrap_or(delay)),
+            _ => Err(self),
+        }
+    }
+
+    /// The address that answers so, if it may also say how long to wait.
+    pub fn overloaded_url(&self) -> Option<Url> {
+        let Self::Registry(error) = self else { return None };
+        match (self.cause(), error) {
+            (Cause::RateLimit | Cause::Outage, OciDistributionError::RequestError(error)) => {
+                error.status().and(error.url().cloned())
+            }
+            (
+                Cause::RateLimit | Cause::Outage,
+                OciDistributionError::ServerError { url, .. }
+                | OciDistributionError::RegistryError { url, .. },
+            ) => url.parse().ok(),
+            _ => None,
         }
     }
 
@@ -107,7 +154,13 @@ impl Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Credentials(problem) => f.write_str(problem),
+            Self::Answer(answer) => {
+                write!(f, "its server of tokens answers with {}", answer.status)
+            }
             Self::Silence(time) => write!(f, "it has not answered for {}", format_duration(*time)),
+            Self::Closed(time) => {
+                write!(f, "it accepts no requests for {}", format_duration(*time))
+            }
             Self::Registry(OciDistributionError::RequestError(error)) => match error.status() {
                 Some(status) => write!(f, "it answers with {status}"),
                 None => f.write_str(&root_cause(error)),

@@ -18,6 +18,7 @@
 //! Its dependencies are the commit (without a digest, if there were other changes), `Cargo.lock` with its digest,
 //! and the compiler.
 
+mod answer;
 mod attachment;
 mod blob;
 mod compile;

@@ -21,7 +21,7 @@ pub async fn push(
     root: &Blob,
     attachments: &[Attachment],
 ) -> Result<usize, Failure> {
-    if registry.is_complete(root, attachments).await {
+    if registry.is_complete(root, attachments).await? {
         return Ok(0);
     }
     let mut sent = 0;

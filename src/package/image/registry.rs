@@ -1,37 +1,30 @@
 //! A repository of a registry (<https://github.com/opencontainers/distribution-spec>).
 
+mod login;
+mod retry;
+
 use std::net::IpAddr;
-use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use humantime::format_duration;
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::config::Os;
 use oci_client::errors::OciDistributionError;
 use oci_client::manifest::ImageIndexEntry;
 use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference, RegistryOperation};
+use oci_client::{Client, Reference};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, sleep, timeout};
 
 use super::attachment::{self, Attachment};
 use super::blob::{self, Blob};
-use super::credentials::{self, Credentials};
 use super::failure::Failure;
 use crate::http;
 
-/// The time before the second attempt, which doubles with each further one.
-const DELAY: Duration = Duration::from_millis(500);
-/// When the user is told what takes long.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a registry may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a registry may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The slowest network that contents are sent over, in bytes per second.
-const MIN_RATE: usize = 10_000;
 
 /// What somebody wants of a registry.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +87,10 @@ pub struct Registry<'a> {
     transport: Transport,
     purpose: Purpose,
     auth: RegistryAuth,
+    /// What a single request is authorized with.
+    access: RegistryAuth,
+    /// For what the client of registries cannot do.
+    http: reqwest::Client,
     runtime: Runtime,
     report: &'a dyn Fn(String),
     answer_timeout: Duration,
@@ -133,11 +130,13 @@ impl<'a> Registry<'a> {
             transport,
             purpose,
             auth: RegistryAuth::Anonymous,
+            access: RegistryAuth::Anonymous,
+            http: login::client(transport)?,
             runtime: http::runtime()?,
             report,
             answer_timeout,
         };
-        registry.auth = registry.run(registry.log_in())?;
+        (registry.auth, registry.access) = registry.run(registry.log_in())?;
         Ok(registry)
     }
 
@@ -160,35 +159,6 @@ impl<'a> Registry<'a> {
     /// The name of the image with a digest.
     pub fn pinned(&self, digest: &str) -> String {
         format!("{}/{}@{digest}", self.image.registry(), self.image.repository())
-    }
-
-    async fn log_in(&self) -> Result<RegistryAuth, Failure> {
-        let registry = self.image.resolve_registry();
-        let auth = match Credentials::of(registry)? {
-            Credentials::Known(auth) => auth,
-            Credentials::Identity(identity) => {
-                let scheme = if self.transport.is_http { "http" } else { "https" };
-                let root = format!("{scheme}://{registry}");
-                let client = http::client()
-                    .connect_timeout(CONNECT_TIMEOUT)
-                    .danger_accept_invalid_certs(self.transport.skips_verification);
-                let client = client.build().map_err(OciDistributionError::from)?;
-                let (repository, actions) = (self.image.repository(), self.purpose.actions());
-                self.request("logging in", 0, async || {
-                    credentials::exchange(&client, &root, repository, actions, &identity).await
-                })
-                .await?
-            }
-        };
-        let operation = match self.purpose {
-            Purpose::Find | Purpose::Pull => RegistryOperation::Pull,
-            Purpose::Push | Purpose::Sign => RegistryOperation::Push,
-        };
-        self.request("logging in", 0, async || {
-            self.client.auth(&self.image, &auth, operation).await
-        })
-        .await?;
-        Ok(auth)
     }
 
     /// Sends contents that the registry does not have. Returns how many bytes were sent.
@@ -233,11 +203,23 @@ impl<'a> Registry<'a> {
     }
 
     /// Whether the tag already names an image with all of its attachments: it is written last.
-    pub async fn is_complete(&self, image: &Blob, attachments: &[Attachment]) -> bool {
-        self.digest().await.is_ok_and(|digest| digest == image.digest)
-            && self.referrers(&image.digest).await.is_ok_and(|listed| {
-                attachments.iter().all(|attachment| is_listed(attachment, &listed))
-            })
+    ///
+    /// # Errors
+    /// If the registry is overloaded. Other errors mean that there is no image.
+    pub async fn is_complete(
+        &self,
+        image: &Blob,
+        attachments: &[Attachment],
+    ) -> Result<bool, Failure> {
+        let has_attachments = async || {
+            let listed = self.referrers(&image.digest).await?;
+            Ok(attachments.iter().all(|attachment| is_listed(attachment, &listed)))
+        };
+        let is_complete = match self.digest().await {
+            Ok(digest) if digest == image.digest => has_attachments().await,
+            other => other.map(|_| false),
+        };
+        is_complete.or_else(|failure| if failure.may_pass() { Err(failure) } else { Ok(false) })
     }
 
     /// Adds attachments to the list of the referrers of an image, where the registry has not done it.
@@ -287,7 +269,7 @@ impl<'a> Registry<'a> {
             let pull = async || {
                 let mut bytes = Vec::new();
                 self.client.pull_blob(&self.image, layer, &mut bytes).await?;
-                Ok(bytes)
+                Ok::<_, OciDistributionError>(bytes)
             };
             layers.push(self.request(&what, size, pull).await?);
         }
@@ -306,54 +288,9 @@ impl<'a> Registry<'a> {
             let media_type = document["mediaType"].as_str().unwrap_or(blob::MANIFEST);
             let descriptor =
                 json!({ "mediaType": media_type, "digest": digest, "size": manifest.len() });
-            Ok((digest, descriptor))
+            Ok::<_, OciDistributionError>((digest, descriptor))
         })
         .await
-    }
-
-    /// Repeats what fails for a reason that may pass. `size` is how many bytes are sent or received.
-    async fn request<T>(
-        &self,
-        what: &str,
-        size: usize,
-        request: impl AsyncFn() -> Result<T, OciDistributionError>,
-    ) -> Result<T, Failure> {
-        let begin = Instant::now();
-        let mut delay = DELAY;
-        loop {
-            let failure = match self.attempt(what, size, request()).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
-            if failure.max_delay().is_none_or(|longest| delay > longest) {
-                return Err(failure);
-            }
-            if begin.elapsed() + delay > PATIENCE {
-                let time = format_duration(delay);
-                (self.report)(format!("{what}: {failure}; trying again in {time}"));
-            }
-            sleep(delay).await;
-            delay *= 2;
-        }
-    }
-
-    /// Waits for an answer, but not forever.
-    async fn attempt<T>(
-        &self,
-        what: &str,
-        size: usize,
-        request: impl Future<Output = Result<T, OciDistributionError>>,
-    ) -> Result<T, Failure> {
-        let limit = self.answer_timeout + Duration::from_secs((size / MIN_RATE) as u64);
-        let mut request = pin!(request);
-        let answer = match timeout(PATIENCE.min(limit), &mut request).await {
-            Ok(answer) => Ok(answer),
-            Err(_) => {
-                (self.report)(what.to_owned());
-                timeout(limit.saturating_sub(PATIENCE), request).await
-            }
-        };
-        Ok(answer.map_err(|_| Failure::Silence(limit))??)
     }
 }
 

@@ -125,12 +125,88 @@ fn a_rate_limit_is_waited_for() {
     let (project, crane) = (Project::new(), Crane::serve());
     // More often than another error is waited for.
     let before = before(&crane, |line, count| match count < 5 {
-        true if line.starts_with("GET /v2/op/referrers/") => {
-            Fault::Status("429 Too Many Requests\r\nRetry-After: 15")
+        true if line.contains(" /v2/op/referrers/") => {
+            Fault::Status("429 Too Many Requests\r\nRetry-After: 1")
         }
         _ => Fault::None,
     });
     project.pushed_to(&format!("{before}/op:v1"));
+}
+
+#[test]
+fn a_registry_says_how_long_to_wait() {
+    let project = Project::new();
+    let push = |status: &'static str| {
+        let crane = Crane::serve();
+        let before = before(&crane, move |line, count| match count == 0 {
+            true if line.contains(" /v2/op/manifests/sha256:") => Fault::Status(status),
+            _ => Fault::None,
+        });
+        let mut opctl = project.opctl();
+        opctl.args(["image", "build", "--push"]).args(PLATFORM).arg(format!("{before}/op:v1"));
+        let output = opctl.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for status in ["429 Too Many Requests\r\nRetry-After: 2", "503 Unavailable\r\nRetry-After: 2"] {
+        let (success, log) = push(status);
+        assert!(success && log.contains("; trying again in 2s\n"), "{log}");
+    }
+    let (success, log) = push("429 Too Many Requests\r\nRetry-After: 3600");
+    assert!(!success && log.contains(": it accepts no requests for 1h\n"), "{log}");
+}
+
+#[test]
+fn a_server_of_tokens_is_asked_again_if_it_is_overloaded() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let auth = "dXNlcjpwYXNzd29yZA=="; // `user:password`
+    let push = |status: &'static str, failures: usize| {
+        let tokens = failing_token_server(status, failures);
+        let challenge = format!("Bearer realm=\"http://{tokens}/token\",service=\"r\"");
+        let ping = format!("401 Unauthorized\r\nWWW-Authenticate: {challenge}").leak();
+        let before = before(&crane, |line, _| match line.starts_with("GET /v2/ ") {
+            true => Fault::Status(ping),
+            false => Fault::None,
+        });
+        let config = format!(r#"{{"auths":{{"{before}":{{"auth":"{auth}"}}}}}}"#);
+        std::fs::write(project.path().join("config.json"), config).unwrap();
+        let mut opctl = project.opctl();
+        opctl.args(["image", "build", "--push"]).args(PLATFORM).arg(format!("{before}/op:v1"));
+        let output = opctl.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    // The client of registries asks, and then opctl does.
+    let (success, log) = push("503 Service Unavailable\r\nRetry-After: 2", 2);
+    let again = "its server of tokens answers with 503; trying again in 2s\n";
+    assert!(success && log.contains(again), "{log}");
+    let (success, log) = push("503 Service Unavailable", 1);
+    assert!(success && !log.contains("again"), "it has answered opctl: {log}");
+    let (success, log) = push("503 Service Unavailable", usize::MAX);
+    assert!(!success && log.contains(": its server of tokens answers with 503\n"), "{log}");
+    let (success, log) = push("401 Unauthorized", usize::MAX);
+    assert!(!success && log.contains(": it refuses the credentials\n"), "{log}");
+    assert!(!log.contains("again"), "a refusal is final: {log}");
+}
+
+/// A server of tokens whose first answers have a status.
+fn failing_token_server(status: &'static str, failures: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for (count, connection) in listener.incoming().enumerate() {
+            let connection = connection.unwrap();
+            let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
+            let request = lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let request = request.collect::<Vec<_>>().join("\n").to_ascii_lowercase();
+            assert!(request.contains("authorization: basic dxnlcjpwyxnzd29yza=="), "{request}");
+            let body = r#"{"token":"token"}"#;
+            let (status, body) = if count < failures { (status, "") } else { ("200 OK", body) };
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close");
+            write!(&connection, "{head}\r\n\r\n{body}").unwrap();
+        }
+    });
+    address
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Refusal {
             Self::Hangup => return,
             Self::TooManyRequests | Self::Forbidden if is_ping => "200 OK\r\n",
             Self::Forbidden => "403 Forbidden\r\n",
-            Self::TooManyRequests => "429 Too Many Requests\r\n",
+            Self::TooManyRequests => "429 Too Many Requests\r\nRetry-After: 1\r\n",
             Self::Unauthorized => "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"r\"\r\n",
         };
         let answer = format!("HTTP/1.1 {status}Content-Length: 0\r\nConnection: close\r\n\r\n");
