@@ -9,7 +9,8 @@ use clap::{Args, Subcommand};
 use super::change::Flags;
 use crate::error::UserError;
 use crate::package::image::{
-    Image, ImageRequest, Platform, PrivateKey, Reference, check_directory, default_directory, sign,
+    DIRECTORY, Image, ImageRequest, Platform, PrivateKey, Reference, check_directory,
+    default_directory, sign,
 };
 use crate::project::image::PinnedImage;
 use crate::sync::Workspace;
@@ -126,7 +127,9 @@ impl BuildArgs {
 /// Sign an image in a registry, so that cosign verifies it
 ///
 /// The signature is pushed, as a referrer of the image: a bundle of sigstore, as `cosign sign --key` writes it.
-/// Nothing is written to a public log: verify it with `cosign verify --key cosign.pub --private-infrastructure`.
+/// Provenance and bill of materials are signed, too, as `cosign attest --key` does, if the directory has the image:
+/// what others may have pushed is not. Nothing is written to a public log: verify the signature with
+/// `cosign verify --key cosign.pub --private-infrastructure`.
 /// The name of the image with the digest that was signed is printed on stdout.
 #[derive(Debug, Args)]
 #[command(
@@ -140,14 +143,23 @@ pub(super) struct SignArgs {
     /// an encrypted one is COSIGN_PASSWORD, or is asked for
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
+    /// Directory that `opctl image build` has written the image to
+    #[arg(long, value_name = "DIRECTORY", default_value = DIRECTORY)]
+    directory: PathBuf,
 }
 
 impl SignArgs {
     fn run(self, ui: Ui) -> Result<()> {
         let key = PrivateKey::read(&self.key, || password(&self.key, ui))?;
-        let signed = sign(&self.image, &key, &|text| ui.status("sign", text))?;
-        ui.status("sign", &signed);
-        ui.data(signed)
+        let signed = sign(&self.image, &key, &self.directory, &|text| ui.status("sign", text))?;
+        for statement in &signed.statements {
+            ui.status("sign", format!("{} ({statement})", signed.image));
+        }
+        if signed.statements.len() == 1 {
+            let directory = self.directory.display();
+            ui.attention("skip", format!("provenance and bill of materials: not in {directory}"));
+        }
+        ui.data(signed.image)
     }
 }
 

@@ -46,7 +46,7 @@ fn install(
 ) -> (Result<u64>, tempfile::TempDir) {
     let bin = tempfile::tempdir().unwrap();
     let release = Release { url: String::new(), checksum, member: member.map(str::to_owned) };
-    let downloader = Downloader::new(Duration::from_millis(300)).unwrap();
+    let downloader = Downloader::new(Duration::from_secs(1)).unwrap();
     let result = downloader.install(url, &release, &bin.path().join("etcd"), &mut |_| Ok(()));
     (result, bin)
 }
@@ -130,7 +130,7 @@ fn a_server_that_is_slow_is_waited_for() {
         send(connection, 7, b"");
         for byte in b"program" {
             // Longer in total than nothing may arrive.
-            thread::sleep(Duration::from_millis(60));
+            thread::sleep(Duration::from_millis(200));
             connection.write_all(&[*byte]).unwrap();
         }
     });

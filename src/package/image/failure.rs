@@ -185,3 +185,25 @@ fn root_cause(error: &dyn Error) -> String {
     }
     cause.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_is_what_the_registry_asks_for_within_limits() {
+        let delay = |status, delay: u64, retry_after: Option<u64>| {
+            let failure = Failure::Answer(Answer { status, retry_after: None });
+            let retry_after = retry_after.map(Duration::from_secs);
+            let delay = failure.retry_delay(Duration::from_secs(delay), retry_after);
+            delay.map(|delay| delay.as_secs()).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(delay(429, 1, None), Ok(1));
+        assert_eq!(delay(429, 1, Some(3)), Ok(3));
+        assert_eq!(delay(503, 4, Some(120)), Ok(120));
+        let lasting = "its server of tokens answers with".to_owned();
+        assert_eq!(delay(503, 8, Some(1)), Err(format!("{lasting} 503")), "the last attempt");
+        assert_eq!(delay(429, 1, Some(121)), Err("it accepts no requests for 2m 1s".to_owned()));
+        assert_eq!(delay(401, 1, Some(1)), Err(format!("{lasting} 401")));
+    }
+}

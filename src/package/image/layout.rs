@@ -1,11 +1,15 @@
 //! Writes an image in the form that other tools read: a directory, or an archive for `docker load`.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tar::Builder;
 use tempfile::{NamedTempFile, TempDir};
@@ -20,9 +24,15 @@ use crate::error::UserError;
 /// The file that marks a directory as an image
 /// (<https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md>).
 const MARK: &str = "oci-layout";
+/// The entry point of the directory.
+const INDEX: &str = "index.json";
+/// The directory of the contents, by their hashes.
+const BLOBS: &str = "blobs/sha256";
+/// The annotation with the tag of an image.
+const REFERENCE: &str = "org.opencontainers.image.ref.name";
 
 /// Where an image is written in a project.
-const DIRECTORY: &str = "target/image";
+pub const DIRECTORY: &str = "target/image";
 
 /// The directory in the project at `root` that an image is written to.
 ///
@@ -105,17 +115,16 @@ fn fill<'a>(
     let mut descriptor = image.descriptor();
     descriptor["annotations"] = json!({
         "io.containerd.image.name": reference.to_string(),
-        "org.opencontainers.image.ref.name": reference.tag(),
+        REFERENCE: reference.tag(),
     });
     let descriptors: Vec<Value> = attachments.iter().map(Attachment::descriptor).collect();
     let referrers = blob::index(&descriptors);
     let mut listed = referrers.descriptor();
-    listed["annotations"] =
-        json!({ "org.opencontainers.image.ref.name": attachment::tag(&image.digest) });
+    listed["annotations"] = json!({ REFERENCE: attachment::tag(&image.digest) });
     let index = blob::index(&[descriptor, listed]);
     fs::write(directory.join(MARK), json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
-    fs::write(directory.join("index.json"), index.bytes)?;
-    let contents = directory.join("blobs/sha256");
+    fs::write(directory.join(INDEX), index.bytes)?;
+    let contents = directory.join(BLOBS);
     fs::create_dir_all(&contents)?;
     let attached = attachments.iter().flat_map(Attachment::blobs);
     for blob in blobs.chain([image]).chain(attached) {
@@ -123,6 +132,84 @@ fn fill<'a>(
     }
     fs::write(contents.join(referrers.hash()), &referrers.bytes)?;
     Ok(())
+}
+
+/// A document about an image.
+#[derive(Debug)]
+pub struct Document {
+    /// What it is.
+    pub media_type: String,
+    /// The contents.
+    pub bytes: Vec<u8>,
+}
+
+/// The documents about the image with this digest in a directory that [`write_directory`] has written. `None` if
+/// the directory does not have the image.
+///
+/// # Errors
+/// If a file cannot be read, or is not what its digest says.
+pub fn documents(directory: &Path, digest: &str) -> Result<Option<Vec<Document>>> {
+    let path = directory.join(INDEX);
+    let index = match fs::read(&path) {
+        Ok(index) => index,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let tag = attachment::tag(digest);
+    let index: Index = serde_json::from_slice(&index)
+        .with_context(|| format!("{} is not an index", path.display()))?;
+    let is_list = |entry: &&Descriptor| entry.annotations.get(REFERENCE) == Some(&tag);
+    let Some(list) = index.manifests.iter().find(is_list) else { return Ok(None) };
+    let list: Index = read_document(directory, list)?;
+    let mut documents = Vec::new();
+    for referrer in &list.manifests {
+        let referrer: Referrer = read_document(directory, referrer)?;
+        for layer in &referrer.layers {
+            let bytes = read_blob(directory, layer)?;
+            documents.push(Document { media_type: referrer.artifact_type.clone(), bytes });
+        }
+    }
+    Ok(Some(documents))
+}
+
+/// A list of manifests.
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
+/// The manifest of a document.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Referrer {
+    artifact_type: String,
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+fn read_document<T: DeserializeOwned>(directory: &Path, descriptor: &Descriptor) -> Result<T> {
+    let bytes = read_blob(directory, descriptor)?;
+    let digest = &descriptor.digest;
+    serde_json::from_slice(&bytes)
+        .with_context(|| format!("{digest} in {} has another form", directory.display()))
+}
+
+fn read_blob(directory: &Path, descriptor: &Descriptor) -> Result<Vec<u8>> {
+    let digest = &descriptor.digest;
+    // What is not a hash is no name of a file.
+    let hash =
+        digest.strip_prefix("sha256:").filter(|it| it.bytes().all(|b| b.is_ascii_hexdigit()));
+    let hash = hash.with_context(|| format!("{} names {digest}", directory.display()))?;
+    let path = directory.join(BLOBS).join(hash);
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(blob::digest(&bytes) == *digest, "{} was changed", path.display());
+    Ok(bytes)
 }
 
 /// Moves a directory to a path, where the old one stays until then.

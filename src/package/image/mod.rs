@@ -55,13 +55,13 @@ use registry::{Purpose, Registry};
 use source::Source;
 
 pub use key::PrivateKey;
-pub use layout::{check_directory, default_directory};
+pub use layout::{DIRECTORY, check_directory, default_directory};
 pub use platform::Platform;
 pub use pull::unpack;
 pub use push::pinned;
 pub use reference::Reference;
 pub use registry::Transport;
-pub use sign::sign;
+pub use sign::{Signed, sign};
 
 /// Where programs look for the certificates of authorities (<https://pkg.go.dev/crypto/x509#SystemCertPool>).
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";

@@ -198,7 +198,11 @@ fn commands_of_the_page_work() {
     let [pinned, signed, _] = lines[..] else { panic!("{text}") };
     assert_eq!(pinned, signed);
     let bundles = crane.referrers(signed, sign::BUNDLE);
-    assert_eq!(bundles.len(), 1, "{bundles:?}");
+    assert_eq!(
+        bundles.len(),
+        3,
+        "the image, its provenance and its bill of materials: {bundles:?}"
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! `opctl image sign`, judged by openssl.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
 
 use crate::image::Project;
 use crate::image::registry::Crane;
@@ -10,6 +12,9 @@ use crate::image::registry::Crane;
 /// The type of a bundle.
 pub const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 
+/// The type of the statement that somebody has signed an image.
+const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+const SPDX: &str = "application/spdx+json";
 const STATEMENT: &str = "application/vnd.in-toto+json";
 /// A key that cosign's library has encrypted, with the password "secret".
 const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/image/cosign.key");
@@ -54,26 +59,69 @@ fn a_signature_is_valid_and_is_there_once() {
         assert_eq!(project.sign(&name, key, password), Ok(pinned.clone()));
         assert_eq!(project.sign(&pinned, key, password), Ok(pinned.clone()), "again");
 
-        let bundles = crane.referrers(&pinned, BUNDLE);
-        let [bundle] = &bundles[..] else { panic!("{bundles:?}") };
-        assert_eq!(bundle["mediaType"], BUNDLE);
-        let envelope = &bundle["dsseEnvelope"];
-        let payload = decode(envelope["payload"].as_str().unwrap(), directory);
-        let signature = decode(envelope["signatures"][0]["sig"].as_str().unwrap(), directory);
-        let mut signed = format!("DSSEv1 28 {STATEMENT} {} ", payload.len()).into_bytes();
-        signed.extend(&payload);
-        fs::write(directory.join("signed"), signed).unwrap();
-        fs::write(directory.join("signature"), signature).unwrap();
-        let verify = ["dgst", "-sha256", "-verify", public, "-signature", "signature", "signed"];
-        run("openssl", &verify, directory);
-        let statement: serde_json::Value = serde_json::from_slice(&payload).unwrap();
         let (_, hash) = pinned.split_once("@sha256:").unwrap();
-        assert_eq!(statement["subject"][0]["digest"]["sha256"], hash);
-        assert_eq!(statement["predicateType"], "https://sigstore.dev/cosign/sign/v1");
-
-        // What else refers to the image is still there.
-        assert_eq!(crane.referrers(&pinned, "application/spdx+json").len(), 1);
+        let bundles = crane.referrers(&pinned, BUNDLE);
+        let statements = bundles.iter().map(|bundle| verified(bundle, public, directory));
+        let statements: Vec<Value> = statements.collect();
+        let types: Vec<&Value> = statements.iter().map(|it| &it["predicateType"]).collect();
+        assert_eq!(types, [SIGNED, "https://spdx.dev/Document", "https://slsa.dev/provenance/v1"]);
+        for statement in &statements {
+            assert_eq!(statement["subject"][0]["digest"]["sha256"], hash);
+        }
+        // They are what the image was pushed with.
+        assert_eq!(crane.referrers(&pinned, SPDX), [statements[1]["predicate"].clone()]);
+        assert_eq!(crane.referrers(&pinned, STATEMENT), [statements[2].clone()]);
     }
+}
+
+/// The statement in a bundle, of which openssl has verified the signature.
+fn verified(bundle: &Value, public_key: &str, directory: &Path) -> Value {
+    assert_eq!(bundle["mediaType"], BUNDLE);
+    let envelope = &bundle["dsseEnvelope"];
+    let payload = decode(envelope["payload"].as_str().unwrap(), directory);
+    let signature = decode(envelope["signatures"][0]["sig"].as_str().unwrap(), directory);
+    let mut signed = format!("DSSEv1 28 {STATEMENT} {} ", payload.len()).into_bytes();
+    signed.extend(&payload);
+    fs::write(directory.join("signed"), signed).unwrap();
+    fs::write(directory.join("signature"), signature).unwrap();
+    let verify = ["dgst", "-sha256", "-verify", public_key, "-signature", "signature", "signed"];
+    run("openssl", &verify, directory);
+    serde_json::from_slice(&payload).unwrap()
+}
+
+#[test]
+fn only_documents_of_the_own_build_are_signed() {
+    let (project, crane) = (Project::new(), Crane::serve());
+    let directory = tempfile::tempdir().unwrap();
+    let curve = ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
+    run("openssl", &[&curve[..], &["-out", "key.pem"]].concat(), directory.path());
+    let key = directory.path().join("key.pem");
+    let name = crane.name("op:v1");
+    let pinned = project.pushed(&["--platform", "linux/amd64", "--tag", &name]);
+    let sign = |directory: &str| {
+        let mut opctl = project.opctl();
+        opctl.args(["image", "sign", &name, "--directory", directory, "--key"]).arg(&key);
+        let output = opctl.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+
+    let (code, log) = sign("elsewhere");
+    assert_eq!(code, Some(0), "{log}");
+    let skipped = "skip provenance and bill of materials: not in elsewhere\n";
+    assert!(log.contains(skipped), "{log}");
+    assert_eq!(crane.referrers(&pinned, BUNDLE).len(), 1);
+
+    let blobs = project.path().join("op/target/image/blobs/sha256");
+    let is_statement = |path: &PathBuf| {
+        fs::read_to_string(path).is_ok_and(|text| text.contains("\"predicateType\""))
+    };
+    let mut paths = fs::read_dir(blobs).unwrap().map(|entry| entry.unwrap().path());
+    let statement = paths.find(is_statement).unwrap();
+    let text = fs::read_to_string(&statement).unwrap().replace("opctl", "other");
+    fs::write(&statement, text).unwrap();
+    let (code, log) = sign("target/image");
+    assert!(code == Some(1) && log.contains(" was changed\n"), "{log}");
+    assert_eq!(crane.referrers(&pinned, BUNDLE).len(), 1);
 }
 
 #[test]
