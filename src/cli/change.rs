@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Format;
 use crate::error::UserError;
 use crate::render::RUNTIME;
-use crate::sync::{Action, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
+use crate::sync::{Action, Codemod, Conflicts, Plan, PlanOptions, Reason, Step, Workspace};
 use crate::ui::Ui;
 
 /// The flags of all commands that change a project.
@@ -38,6 +38,8 @@ struct Change<'a> {
     from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    adapted: Vec<String>,
 }
 
 impl Flags {
@@ -132,6 +134,13 @@ impl Flags {
                 ui.attention(action.verb(), file);
             }
         }
+        for (path, codemod) in plan.steps.iter().filter(is_printed).flat_map(adapted) {
+            if self.dry_run {
+                ui.data(format!("{:>12} {path}: {codemod}", "adapt"))?;
+            } else {
+                ui.attention("adapt", format!("{path}: {codemod}"));
+            }
+        }
         for step in plan.conflicts() {
             for hunk in step.hunks() {
                 ui.note(format!("{}:\n{}", step.path, shortened(&hunk)));
@@ -219,6 +228,11 @@ fn lines<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Line> {
         .collect()
 }
 
+/// How the user's code follows the API of the runtime in a file.
+fn adapted(step: &Step) -> impl Iterator<Item = (&str, &Codemod)> {
+    step.codemods.iter().map(|codemod| (step.path.as_str(), codemod))
+}
+
 /// The changes of a plan.
 fn json(plan: &Plan) -> Result<serde_json::Value> {
     let changes = shown(&plan.steps).into_iter().map(|step| Change {
@@ -226,6 +240,7 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
         path: &step.path,
         from: step.from.as_deref(),
         reason: step.action.reason(),
+        adapted: step.codemods.iter().map(ToString::to_string).collect(),
     });
     let changes: Vec<Change<'_>> = changes.collect();
     Ok(serde_json::json!({ "changes": serde_json::to_value(changes)? }))

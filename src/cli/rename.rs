@@ -7,7 +7,7 @@ use super::change::Flags;
 use super::trial::TrialFlags;
 use crate::error::UserError;
 use crate::project::{Project, Settings, check_value, names};
-use crate::sync::{Plan, PlanOptions, Rename, Workspace};
+use crate::sync::{Plan, PlanOptions, Rename, Rewrite, Workspace};
 use crate::ui::Ui;
 
 /// Rename a part of a project
@@ -109,7 +109,8 @@ impl RenameCommand {
         };
         let Change { new, rename, words, warning } = change;
         let plan = |options: &PlanOptions| {
-            let options = PlanOptions { rename: rename.clone(), ..options.clone() };
+            let rewrite = rename.clone().map(Rewrite::Rename);
+            let options = PlanOptions { rewrite, ..options.clone() };
             workspace.plan(Some(old), &new, &options)
         };
         let before = |plan: &Plan| {

@@ -10,13 +10,14 @@ use super::trial::TrialFlags;
 use crate::error::UserError;
 use crate::project::{Settings, VERSION};
 use crate::render::TemplateSet;
-use crate::sync::{Plan, PlanOptions, Workspace, read_templates};
+use crate::sync::{Codemods, Plan, PlanOptions, Rewrite, Workspace, read_templates};
 use crate::ui::Ui;
 
 /// Update the project to the templates of this opctl
 ///
 /// Files without edits get their new text. Files with edits stay if opctl has nothing new for them; else
-/// the change is merged or, if what opctl once wrote is not known any more, a conflict. Before anything is
+/// the change is merged or, if what opctl once wrote is not known any more, a conflict. Your code follows the
+/// names and signatures that have changed in the runtime, where that is certain. Before anything is
 /// written, cargo checks a copy of the project with the changes. Also brings files in line with a PROJECT
 /// that was changed by hand. Other commands need the templates of this opctl: after an update to earlier ones,
 /// use the opctl of that version.
@@ -49,7 +50,11 @@ impl UpdateArgs {
             None => TemplateSet::of(&old.cli_version)?.unwrap_or_else(TemplateSet::current),
         };
         let plan = self.flags.plan(
-            |options: &PlanOptions| workspace.plan_update(old, set, &new, target, options),
+            |options: &PlanOptions| {
+                let rewrite = Some(Rewrite::Codemods(Codemods::between(&old.cli_version, version)));
+                let options = PlanOptions { rewrite, ..options.clone() };
+                workspace.plan_update(old, set, &new, target, &options)
+            },
             ui,
         )?;
         if plan.steps.iter().all(|step| !step.is_change()) {

@@ -5,40 +5,43 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::action::{Action, Reason};
+use super::codemods::Codemod;
 use super::commit;
 use super::disk::{Disk, Found};
 use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
 use super::plan::{Conflicts, PlanOptions, Step};
-use super::rename::Rename;
+use super::rewrite::Rewrite;
 use super::style;
 use crate::render::files::Ownership;
 use crate::render::{LOCK, RenderedFile};
 
-/// The steps of a file of the user in which something is renamed, or whose directory moves.
-pub fn renamed_steps(
+/// The steps of a file of the user that is rewritten, or whose directory moves.
+pub fn rewritten_steps(
     old: &str,
     new: &str,
-    rename: &Rename,
+    rewrite: &Rewrite,
     options: &PlanOptions,
     disk: &Disk,
 ) -> Result<Vec<Step>> {
     let (ours, target) = (disk.read(old)?, disk.read(new)?);
     let Some(contents) = ours.contents else { return Ok(Vec::new()) };
-    let renamed = rename.rewrite_bytes(old, &contents);
-    if renamed != contents && ours.read_only {
+    let rewritten = rewrite.rewrite_bytes(old, &contents);
+    if rewritten != contents && ours.read_only {
         return Ok(vec![Step::of(old, Action::Conflict(Reason::ReadOnly), ours.place, None)]);
     }
     if new == old {
-        let is_same = renamed == contents;
-        let step = Step::of(old, Action::Merge, ours.place, Some(renamed));
+        let is_same = rewritten == contents;
+        let codemods = rewrite.applied(old, "", &contents);
+        let step = Step::of(old, Action::Merge, ours.place, Some(rewritten));
+        let step = Step { codemods, ..step };
         return Ok(if is_same { Vec::new() } else { vec![step] });
     }
     if is_occupied(new, &target, options) {
         return Ok(vec![Step::of(new, Action::Conflict(Reason::Exists), target.place, None)]);
     }
     let mut steps: Vec<_> = copy(new, &target).into_iter().collect();
-    let step = Step::of(new, Action::Move, target.place, Some(renamed));
+    let step = Step::of(new, Action::Move, target.place, Some(rewritten));
     steps.extend(moving(step, old, ours.place));
     Ok(steps)
 }
@@ -69,7 +72,7 @@ pub struct File<'a> {
     pub theirs: Option<&'a RenderedFile>,
     pub ours: Found,
     pub lock: &'a Lockfile,
-    pub rename: Option<&'a Rename>,
+    pub rewrite: Option<&'a Rewrite>,
 }
 
 impl File<'_> {
@@ -81,8 +84,9 @@ impl File<'_> {
             steps.extend(copy(self.path, &self.ours));
         }
         let executable = self.theirs.is_some_and(RenderedFile::is_executable);
+        let codemods = self.codemods(action);
         let step = Step::of(self.path, action, self.ours.place, None).with(contents);
-        steps.push(Step { executable, ..step });
+        steps.push(Step { executable, codemods, ..step });
         steps
     }
 
@@ -110,6 +114,18 @@ impl File<'_> {
         let step = Step::of(path, action, target.place, contents.or(Some(ours)));
         steps.extend(moving(step, self.path, self.ours.place));
         steps
+    }
+
+    /// The codemods that the merge applies to the user's edits.
+    fn codemods(&self, action: Action) -> Vec<Codemod> {
+        match (self.rewrite, self.base, &self.ours.contents) {
+            (Some(rewrite), Some(base), Some(ours))
+                if matches!(action, Action::Merge | Action::Mark) =>
+            {
+                rewrite.applied(self.path, &base.text, ours)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The table of the three-way merge: the action, and the contents to write.
@@ -157,7 +173,7 @@ impl File<'_> {
                 false => conflict(Reason::Exists, None),
             };
         };
-        if self.rename.is_none() && self.lock.wrote(self.path, &theirs.text) {
+        if self.rewrite.is_none() && self.lock.wrote(self.path, &theirs.text) {
             return (Action::Identical, None); // opctl has nothing new, and the edits stay
         }
         if merge::has_markers(ours) {
@@ -167,21 +183,22 @@ impl File<'_> {
             return conflict(Reason::UnknownBase, None);
         }
         let is_list = theirs.ownership == Ownership::Generated;
-        let renamed = self.rename.map(|rename| {
-            (rename.rewrite(self.path, &base.text), rename.rewrite_bytes(self.path, ours))
+        let rewritten = self.rewrite.map(|rewrite| {
+            (rewrite.rewrite(self.path, &base.text), rewrite.rewrite_bytes(self.path, ours))
         });
-        let (base, edited) = match &renamed {
+        let base = base.text.as_str();
+        let (new_base, edited) = match &rewritten {
             Some((base, ours)) => (base.as_str(), ours.as_slice()),
-            None => (base.text.as_str(), ours),
+            None => (base, ours),
         };
-        let mut merged = merge::merge(base, edited, &theirs.text, is_list);
+        let mut merged = merge::merge(new_base, edited, &theirs.text, is_list);
         if matches!(merged, Merged::Conflict(_)) {
-            if !is_list && merge::is_rewritten(base, edited) {
+            if !is_list && merge::is_rewritten(new_base, edited) {
                 return (Action::Keep("rewritten by you"), None);
             }
-            let styled = self
-                .rust_directory()
-                .and_then(|directory| style::merge(directory, base, edited, &theirs.text));
+            let styled = self.rust_directory().and_then(|directory| {
+                style::merge(directory, (base, new_base), (ours, edited), &theirs.text)
+            });
             merged = styled.unwrap_or(merged);
         }
         match merged {

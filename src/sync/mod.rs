@@ -3,6 +3,7 @@
 
 mod action;
 mod adopt;
+mod codemods;
 mod comments;
 mod commit;
 mod diff;
@@ -16,6 +17,7 @@ mod output;
 mod plan;
 mod references;
 mod rename;
+mod rewrite;
 mod status;
 mod style;
 mod template_directory;
@@ -24,11 +26,13 @@ mod workspace;
 
 pub use action::{Action, Reason};
 pub use adopt::Adopted;
+pub use codemods::{Codemod, Codemods};
 pub use diff::{DiffOptions, FileDiff};
 pub use output::Output;
 pub use plan::{Conflicts, Plan, PlanOptions, Step};
 pub use references::Reference;
 pub use rename::Rename;
+pub use rewrite::Rewrite;
 pub use status::{FileState, FileStatus};
 pub use template_directory::read_templates;
 pub use trial::Trial;

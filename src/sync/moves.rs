@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rename::Rename;
+use super::rewrite::Rewrite;
 use crate::render::{RenderedFile, Tree};
 
 /// The old path of each file that moves, by the new one: what one template renders for one subject is one
@@ -10,9 +10,9 @@ use crate::render::{RenderedFile, Tree};
 pub fn find<'a>(
     base: &'a Tree,
     theirs: &'a Tree,
-    rename: Option<&'a Rename>,
+    rewrite: Option<&'a Rewrite>,
 ) -> BTreeMap<&'a String, &'a String> {
-    let subject = |subject: &'a str| rename.map_or(subject, |rename| rename.subject(subject));
+    let subject = |subject: &'a str| rewrite.map_or(subject, |rewrite| rewrite.subject(subject));
     let before = |file: &'a RenderedFile| (file.template.as_str(), subject(&file.subject));
     let after = |file: &'a RenderedFile| (file.template.as_str(), file.subject.as_str());
     let only_in = |tree: &'a Tree, other: &'a Tree| {

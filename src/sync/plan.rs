@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::action::Action;
+use super::codemods::Codemod;
 use super::disk::Disk;
-use super::file::{File, renamed_steps};
+use super::file::{File, rewritten_steps};
 use super::lockfile::Lockfile;
 use super::moves;
-use super::rename::Rename;
+use super::rewrite::Rewrite;
 use crate::error::UserError;
 use crate::render::{RenderedFile, Tree};
 
@@ -30,6 +31,8 @@ pub struct Step {
     /// The file whose permissions a new file gets.
     pub(super) like: Option<PathBuf>,
     pub(super) executable: bool,
+    /// How the user's code follows the API of the runtime in this file.
+    pub codemods: Vec<Codemod>,
     /// The file with both versions between markers, if the step is a conflict that has them.
     pub(super) marked: Option<Vec<u8>>,
 }
@@ -51,8 +54,8 @@ pub struct PlanOptions {
     pub overwrite: BTreeSet<String>,
     /// How other conflicts are handled.
     pub conflicts: Conflicts,
-    /// What is renamed, also in the user's files.
-    pub rename: Option<Rename>,
+    /// What changes in the user's files, also where opctl renders the same.
+    pub rewrite: Option<Rewrite>,
 }
 
 /// The steps of a command, sorted by path; the last one is `PROJECT`.
@@ -77,8 +80,8 @@ impl Plan {
         options: &PlanOptions,
     ) -> Result<Self> {
         let mut steps = Vec::new();
-        let rename = options.rename.as_ref();
-        let moves = moves::find(base, theirs, rename);
+        let rewrite = options.rewrite.as_ref();
+        let moves = moves::find(base, theirs, rewrite);
         let moved: BTreeSet<&String> = moves.values().copied().collect();
         let paths: BTreeSet<&String> = base.keys().chain(theirs.keys()).chain(gone).collect();
         for path in paths.difference(&moved) {
@@ -88,13 +91,13 @@ impl Plan {
                 || old != *path
                 || gone.contains(*path)
                 || options.overwrite.contains(*path);
-            let ours = if changes || rename.is_some() { disk.read(old)? } else { continue };
-            let names = |rename: &Rename| rename.changes(old, ours.contents.as_deref());
-            if changes || rename.is_some_and(names) {
+            let ours = if changes || rewrite.is_some() { disk.read(old)? } else { continue };
+            let rewrites = |rewrite: &Rewrite| rewrite.changes(old, ours.contents.as_deref());
+            if changes || rewrite.is_some_and(rewrites) {
                 let is_new = ours.contents.is_none() || options.overwrite.contains(*path);
                 let copy = if is_new { copy_of_original(theirs, disk)? } else { None };
                 let theirs = copy.as_ref().or(theirs);
-                let file = File { path: old, base, theirs, ours, lock, rename };
+                let file = File { path: old, base, theirs, ours, lock, rewrite };
                 steps.extend(if old == *path {
                     file.steps(options)
                 } else {
@@ -102,12 +105,12 @@ impl Plan {
                 });
             }
         }
-        if let Some(rename) = rename {
+        if let Some(rewrite) = rewrite {
             let directories = moves::directories(&moves, theirs);
             for path in disk.files(&BTreeSet::from(["src", "tests", "benches", "examples"]))? {
                 if !base.contains_key(&path) && !theirs.contains_key(&path) {
                     let new = moves::follow(&path, &directories);
-                    steps.extend(renamed_steps(&path, &new, rename, options, disk)?);
+                    steps.extend(rewritten_steps(&path, &new, rewrite, options, disk)?);
                 }
             }
         }
@@ -160,6 +163,7 @@ impl Step {
             contents,
             like: None,
             executable: false,
+            codemods: Vec::new(),
             marked: None,
         }
     }

@@ -1,14 +1,12 @@
 //! A new name for a kind or a group, in the files of a project.
 //!
 //! What opctl renders has the new name anyway. In the user's files, a Rust path is renamed if it leads to
-//! what is renamed: the types and modules of the kind, or the modules of the group. A merge sees the base and
-//! the user's version with the new name already, so that only real edits are left to be merged.
+//! what is renamed: the types and modules of the kind, or the modules of the group.
 
-mod paths;
+pub(super) mod paths;
 
 use crate::project::Project;
 use crate::project::names::Module;
-use crate::render::RUNTIME;
 use paths::Pattern;
 
 /// A renaming.
@@ -28,19 +26,17 @@ impl Rename {
         let (group_module, label) = (project.module(first).ident, project.group_label(first));
         let (old_module, new_module) = (Module::of_kind(old).ident, Module::of_kind(new).ident);
         let mut subjects = Vec::new();
-        let pattern = |path: &[&str], new: &str| Pattern {
-            path: path.iter().map(|name| (*name).to_owned()).collect(),
-            new: new.to_owned(),
-        };
-        let mut patterns = vec![pattern(&["controller", &group_module, &old_module], &new_module)];
+        let mut patterns =
+            vec![Pattern::new(&["controller", &group_module, &old_module], &new_module)];
         for resource in project.versions(group, old) {
             let version = resource.version.as_str();
             subjects.push((format!("{label}/{version}/{old}"), format!("{label}/{version}/{new}")));
-            patterns.push(pattern(&["api", &group_module, version, &old_module], &new_module));
+            patterns.push(Pattern::new(&["api", &group_module, version, &old_module], &new_module));
             for suffix in ["", "Spec", "Status"] {
                 let (old, new) = (format!("{old}{suffix}"), format!("{new}{suffix}"));
-                patterns.push(pattern(&["api", &group_module, version, &old], &new));
-                patterns.push(pattern(&["api", &group_module, version, &old_module, &old], &new));
+                patterns.push(Pattern::new(&["api", &group_module, version, &old], &new));
+                patterns
+                    .push(Pattern::new(&["api", &group_module, version, &old_module, &old], &new));
             }
         }
         let words = ["", "Spec", "Status"].map(|suffix| format!("{old}{suffix}")).to_vec();
@@ -68,10 +64,7 @@ impl Rename {
                 subjects.push((format!("{old_label}/{end}"), format!("{new_label}/{end}")));
             }
         }
-        let pattern = |parent: &str| Pattern {
-            path: vec![parent.to_owned(), old_module.clone()],
-            new: new_module.clone(),
-        };
+        let pattern = |parent: &str| Pattern::new(&[parent, &old_module], &new_module);
         let patterns = vec![pattern("api"), pattern("controller")];
         Self { subjects, patterns, words: vec![format!("{old}.{}", project.domain)] }
     }
@@ -93,20 +86,6 @@ impl Rename {
             true => paths::rewrite(path, text, &self.patterns),
             false => text.to_owned(),
         }
-    }
-
-    /// Like [`Rename::rewrite`]; what is not a text stays as it is.
-    pub(super) fn rewrite_bytes(&self, path: &str, contents: &[u8]) -> Vec<u8> {
-        match std::str::from_utf8(contents) {
-            Ok(text) => self.rewrite(path, text).into_bytes(),
-            Err(_) => contents.to_vec(),
-        }
-    }
-
-    /// Whether a file has a name that changes.
-    pub(super) fn changes(&self, path: &str, contents: Option<&[u8]>) -> bool {
-        !path.starts_with(RUNTIME)
-            && contents.is_some_and(|contents| self.rewrite_bytes(path, contents) != contents)
     }
 
     /// The old names: lines that still have one after the renaming are for a person to decide.

@@ -8,13 +8,29 @@ use super::merge::{self, Merged};
 use crate::toolchain::rustfmt;
 
 /// Merges a Rust file in the user's format, by the `rustfmt.toml` that holds in its directory: each line
-/// is an edit otherwise. `None` where that is opctl's format, or where there is no rustfmt.
-pub fn merge(directory: &Path, base: &str, ours: &[u8], theirs: &str) -> Option<Merged> {
-    let formatted = format(directory, base)?;
-    if formatted == base {
+/// is an edit otherwise. `None` where that is opctl's format, or where there is no rustfmt. `base` and `ours` may
+/// have been rewritten, which leaves lines that the format would break in another way.
+pub fn merge(
+    directory: &Path,
+    (base, rewritten_base): (&str, &str),
+    (ours, rewritten_ours): (&[u8], &[u8]),
+    theirs: &str,
+) -> Option<Merged> {
+    if format(directory, base)? == base {
         return None;
     }
-    Some(merge::merge(&formatted, ours, &format(directory, theirs)?, false))
+    let base = format(directory, rewritten_base)?;
+    let formatted = match std::str::from_utf8(rewritten_ours) {
+        Ok(text) if ours != rewritten_ours && is_stable(directory, ours) => format(directory, text),
+        _ => None,
+    };
+    let ours = formatted.as_ref().map_or(rewritten_ours, |text| text.as_bytes());
+    Some(merge::merge(&base, ours, &format(directory, theirs)?, false))
+}
+
+/// Whether a file has the user's format.
+fn is_stable(directory: &Path, text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| is_formatted(directory, text, text.as_bytes()))
 }
 
 /// Whether a file is a text in the user's format.

@@ -16,7 +16,7 @@ use opctl::project::{
     Resource, Settings,
 };
 use opctl::render::{Renderer, TemplateSet, extra_files};
-use opctl::sync::{PlanOptions, Rename, Workspace};
+use opctl::sync::{PlanOptions, Rename, Rewrite, Workspace};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -311,7 +311,8 @@ fn change(
     let workspace = Workspace::open(directory).unwrap();
     let (project, before) = (workspace.project().unwrap(), tree(directory));
     let result = change(project).and_then(|(new, rename)| {
-        let options = PlanOptions { rename, ..PlanOptions::default() };
+        let rewrite = rename.map(Rewrite::Rename);
+        let options = PlanOptions { rewrite, ..PlanOptions::default() };
         let plan = workspace.plan(Some(project), &new, &options)?;
         anyhow::ensure!(plan.conflicts().next().is_none());
         workspace.apply(&plan)

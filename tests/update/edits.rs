@@ -17,13 +17,14 @@ pub struct Edit {
     pub conflict: Option<&'static str>,
 }
 
-pub const EDITS: [Edit; 14] = [
+pub const EDITS: [Edit; 15] = [
     Edit { name: "a field of the specification", make: field, conflict: None },
     Edit { name: "a second child", make: child, conflict: None },
+    Edit { name: "a module", make: module, conflict: None },
     Edit { name: "a line in the reconciler", make: log, conflict: None },
     Edit { name: "a unit test", make: unit_test, conflict: None },
     Edit { name: "an integration test", make: integration_test, conflict: None },
-    Edit { name: "a line in main", make: main, conflict: Some("src/main.rs") },
+    Edit { name: "a line in main", make: main, conflict: None },
     Edit { name: "a dependency", make: dependency, conflict: None },
     Edit { name: "other widths", make: reformat, conflict: None },
     Edit { name: "the image and a target of make", make: makefile, conflict: None },
@@ -112,6 +113,72 @@ fn service(memcached: &v1alpha1::Memcached) -> Service {
 ";
     replace(project, CONTROLLER, deployment, &format!("{service}{deployment}"));
 }
+
+fn module(project: &Path) {
+    let first = "use std::sync::Arc;";
+    replace(project, CONTROLLER, first, &format!("mod settings;\n\n{first}"));
+    let rule = "        rule::<Event>(";
+    let config_map = "k8s_openapi::api::core::v1::ConfigMap";
+    let rules =
+        format!("        rule::<{config_map}>(&[\"create\", \"list\", \"patch\", \"watch\"]),\n");
+    replace(project, CONTROLLER, rule, &format!("{rules}{rule}"));
+    let field = "    image: String,\n}";
+    replace(project, CONTROLLER, field, &format!("    settings: settings::Settings,\n{field}"));
+    let start = "        image: std::env::var(";
+    let settings = "settings::Settings::new(&controller, manager.field_manager())";
+    replace(project, CONTROLLER, start, &format!("        settings: {settings},\n{start}"));
+    let desired = "    let desired = deployment(&memcached, &ctx.image);";
+    let apply = "    ctx.settings.apply(&memcached).await?;\n";
+    replace(project, CONTROLLER, desired, &format!("{apply}{desired}"));
+    let module = project.join("src/controller/cache/memcached");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("settings.rs"), SETTINGS).unwrap();
+}
+
+const SETTINGS: &str = "//! The settings of the servers.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+
+use crate::api::cache::v1alpha1::Memcached;
+use crate::manager::cache::Cache;
+use crate::manager::controller::Controller;
+use crate::manager::error::Result;
+use crate::manager::field_manager::FieldManager;
+
+/// Writes the ConfigMap of each Memcached.
+pub struct Settings {
+    config_maps: Cache<ConfigMap, Memcached>,
+    field_manager: FieldManager,
+}
+
+impl Settings {
+    /// Watches the ConfigMaps.
+    pub fn new(controller: &Controller<Memcached>, field_manager: FieldManager) -> Self {
+        Self {
+            config_maps: controller.owns(),
+            field_manager,
+        }
+    }
+
+    /// Writes the ConfigMap of a Memcached.
+    pub async fn apply(&self, memcached: &Memcached) -> Result<()> {
+        let count = self.config_maps.owned_by(memcached).len();
+        tracing::debug!(count, \"applying the settings\");
+        let config_map = ConfigMap {
+            metadata: ObjectMeta {
+                name: memcached.metadata.name.clone(),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        };
+        self.field_manager
+            .apply(memcached, config_map, &self.config_maps)
+            .await?;
+        Ok(())
+    }
+}
+";
 
 fn log(project: &Path) {
     let desired = "    let desired = deployment(&memcached, &ctx.image);";

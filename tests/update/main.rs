@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use opctl::render::TemplateSet;
-use opctl::sync::{PlanOptions, Workspace, read_templates};
+use opctl::sync::{Codemods, PlanOptions, Workspace, read_templates};
 use tempfile::TempDir;
 
 use edits::EDITS;
@@ -133,7 +133,7 @@ fn edits_stay_and_conflict_only_where_opctl_has_changed_the_same_lines() {
         assert_eq!(conflicts, edit.conflict.into_iter().collect::<Vec<_>>(), "{}", edit.name);
         if edit.conflict.is_none() {
             assert!(output.status.success(), "{}: {printed}", edit.name);
-            for line in added(&base, &edited) {
+            for line in added(&adapted(&base), &adapted(&edited)) {
                 let files = place.files();
                 let has_line = |text: &String| text.lines().any(|other| other == line);
                 assert!(files.values().any(has_line), "{}: {line} is lost", edit.name);
@@ -143,6 +143,45 @@ fn edits_stay_and_conflict_only_where_opctl_has_changed_the_same_lines() {
     let ours = EDITS.iter().filter(|edit| edit.conflict.is_some()).count();
     eprintln!("conflicts in {ours} of {} projects, in git in {by_git}", EDITS.len());
     assert!(ours < by_git, "{by_git}");
+}
+
+/// The files with the names of today's runtime.
+fn adapted(files: &BTreeMap<PathBuf, String>) -> BTreeMap<PathBuf, String> {
+    let codemods = Codemods::between(old::VERSION, env!("CARGO_PKG_VERSION"));
+    let adapt = |(path, text): (&PathBuf, &String)| {
+        (path.clone(), codemods.rewrite(path.to_str().unwrap(), text))
+    };
+    files.iter().map(adapt).collect()
+}
+
+#[test]
+fn code_that_calls_the_runtime_is_adapted_and_reported() {
+    let place = Place::old();
+    let edit = |name| EDITS.iter().find(|edit| edit.name == name).unwrap();
+    for name in ["a second child", "a module"] {
+        (edit(name).make)(&place.project);
+    }
+    let controller = "src/controller/cache/memcached.rs";
+    let module = "src/controller/cache/memcached/settings.rs";
+
+    let output = place.update();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    let adapted = |path: &str, change: &str| format!("       adapt {path}: {change}\n");
+    let store = "`Cache<$kind, $owner>` is now `Store<$kind>`";
+    for change in [
+        adapted(controller, store),
+        adapted(controller, "`.field_manager` is now `.applier`"),
+        adapted(module, store),
+        adapted(module, "`.owned_by($owner)` is now `.by_owner($owner)`"),
+        format!("       merge {module}\n"),
+    ] {
+        assert!(printed.contains(&change), "{change}{printed}");
+    }
+    let files = place.files();
+    let text = |path: &str| &files[Path::new(path)];
+    assert!(text(controller).contains("    services: Store<Service>,\n"));
+    assert!(text(module).contains("    config_maps: Store<ConfigMap>,\n    applier: Applier,\n"));
 }
 
 /// The lines that no file had before, but for those of Rust: an edit may be a format.

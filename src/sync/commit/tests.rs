@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::project::{ApiRequest, Gvk, Project, Settings};
-use crate::sync::{Conflicts, PlanOptions, Rename, Step, Workspace};
+use crate::sync::{Conflicts, PlanOptions, Rename, Rewrite, Step, Workspace};
 
 /// How an operation is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,7 +278,8 @@ impl Command for Real {
         let Some(new) = new else { return Ok(()) };
         let mut options = PlanOptions { conflicts: Conflicts::Inline, ..PlanOptions::default() };
         if let (Self::Rename, Some(old)) = (self, base) {
-            options.rename = Some(Rename::kind(old, "cache", "Memcached", "Store"));
+            let rename = Rename::kind(old, "cache", "Memcached", "Store");
+            options.rewrite = Some(Rewrite::Rename(rename));
         }
         if matches!(self, Self::Force) {
             options.overwrite.insert("src/controller/mod.rs".to_owned());

@@ -14,33 +14,54 @@ pub struct Pattern {
     pub new: String,
 }
 
+impl Pattern {
+    /// A path with the new name of its end.
+    pub fn new(path: &[&str], new: &str) -> Self {
+        Self { path: path.iter().map(|name| (*name).to_owned()).collect(), new: new.to_owned() }
+    }
+}
+
+/// A part of a text, and what takes its place.
+pub type Edit = (Range<usize>, String);
+
 /// The text of a Rust file with the new names. A file that is not Rust stays as it is.
 pub fn rewrite(file: &str, text: &str, patterns: &[Pattern]) -> String {
+    apply(text, edits(file, text, patterns))
+}
+
+/// The text with edits, which are sorted and do not overlap.
+pub fn apply(text: &str, edits: Vec<Edit>) -> String {
+    let mut edited = text.to_owned();
+    for (range, new) in edits.into_iter().rev() {
+        edited.replace_range(range, &new);
+    }
+    edited
+}
+
+/// The names of a Rust file that change.
+pub fn edits(file: &str, text: &str, patterns: &[Pattern]) -> Vec<Edit> {
     // Most files have none of the names, and to look for them is cheap.
     let has = |pattern: &Pattern| pattern.path.last().is_some_and(|name| text.contains(name));
     let parsed = if patterns.iter().any(has) { tokens(text) } else { None };
-    let Some(tokens) = parsed else { return text.to_owned() };
+    let Some(tokens) = parsed else { return Vec::new() };
     let mut imports = Imports::default();
     walk(&tokens, &mut |path| imports.add(file, path));
-    let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
+    let mut edits: Vec<Edit> = Vec::new();
     walk(&tokens, &mut |path| {
         for candidate in imports.resolve(file, path) {
             if let Some(pattern) = patterns.iter().find(|pattern| pattern.path == candidate) {
-                edits.push((path.range.clone(), &pattern.new));
+                edits.push((path.range.clone(), pattern.new.clone()));
                 return;
             }
         }
     });
     edits.sort_by_key(|(range, _)| range.start);
     edits.dedup_by_key(|(range, _)| range.start);
-    let mut renamed = text.to_owned();
-    for (range, new) in edits.into_iter().rev() {
-        renamed.replace_range(range, new);
-    }
-    renamed
+    edits
 }
 
-fn tokens(text: &str) -> Option<TokenStream> {
+/// The tokens of a Rust file.
+pub fn tokens(text: &str) -> Option<TokenStream> {
     // The positions of a text that begins with a byte order mark are those behind it.
     if text.starts_with('\u{feff}') { None } else { text.parse().ok() }
 }
@@ -232,15 +253,11 @@ mod tests {
     use super::*;
 
     fn renamed(file: &str, text: &str) -> String {
-        let pattern = |path: &[&str], new: &str| Pattern {
-            path: path.iter().map(|name| (*name).to_owned()).collect(),
-            new: new.to_owned(),
-        };
         let patterns = [
-            pattern(&["api", "web", "v1", "Box"], "Crate"),
-            pattern(&["api", "web", "v1", "r#box", "Box"], "Crate"),
-            pattern(&["api", "web", "v1", "BoxSpec"], "CrateSpec"),
-            pattern(&["controller", "web", "r#box"], "crate_"),
+            Pattern::new(&["api", "web", "v1", "Box"], "Crate"),
+            Pattern::new(&["api", "web", "v1", "r#box", "Box"], "Crate"),
+            Pattern::new(&["api", "web", "v1", "BoxSpec"], "CrateSpec"),
+            Pattern::new(&["controller", "web", "r#box"], "crate_"),
         ];
         rewrite(file, text, &patterns)
     }
