@@ -3,7 +3,10 @@
 //! The permissions are those of the roles that the manifests in `config/rbac` bind to the service
 //! account of the operator. The requests are in the audit log of an API server on which the
 //! operator, or its tests, ran. Both are plain values here: this module reads no files.
+//!
+//! It also has the known defects of earlier templates, by the version that wrote a project.
 
+mod defects;
 mod log;
 mod permission;
 mod roles;
@@ -12,6 +15,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+pub use defects::{Defect, known as known_defects};
 pub use log::{Requests, requests};
 pub use permission::Permission;
 pub use roles::{Manifest, granted, is_bound, parse};

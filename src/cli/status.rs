@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Format;
+use super::audit::defect_error;
 use crate::error::UserError;
 use crate::project::{Project, VERSION};
 use crate::sync::{FileState, FileStatus, Workspace};
@@ -20,7 +21,8 @@ use crate::ui::Ui;
         the markers of a conflict, `stale` if it is a copy that differs from its original, or `extra` if \
         opctl did not write it. An `outdated` file is not what \
         PROJECT says: PROJECT was changed by hand, or other templates wrote the file.\n\n\
-        Rust files in src that no `mod` leads to are reported: nobody compiles them.\n\n\
+        Rust files in src that no `mod` leads to are reported: nobody compiles them. So are known defects of \
+        what opctl wrote, which `opctl audit --defects` lists.\n\n\
         Edits are yours to make. The exit code is 4 if a file is conflicting, stale or outdated, or if a list \
         of modules or manifests is missing.",
     after_help = "Examples:\n  opctl status\n  opctl status --output json"
@@ -59,6 +61,9 @@ impl StatusArgs {
         }
         for path in workspace.uncompiled()? {
             ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
+        }
+        if let Some(error) = defect_error(project) {
+            ui.warning(format!("{error}: `opctl audit --defects` lists them"));
         }
         match drift(project, &files) {
             None => Ok(ExitCode::SUCCESS),
