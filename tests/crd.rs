@@ -56,6 +56,18 @@ fn equal_schemas_share_one_type() {
 }
 
 #[test]
+fn types_of_kubernetes_are_those_of_k8s_openapi() {
+    let types = read("several.yaml", kind("Settings")).unwrap().types("");
+    for field in [
+        "pub tolerations: Option<Vec<k8s_openapi::api::core::v1::Toleration>>,",
+        "pub selector: Option<meta::LabelSelector>,",
+        "pub resources: Option<SettingsResources>,",
+    ] {
+        assert!(types.contains(field), "{field} {types}");
+    }
+}
+
+#[test]
 fn types_are_formatted_like_rustfmt() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for crd in all() {

@@ -4,6 +4,7 @@
 //! output needs chrono, an `allow` and rustfmt.
 
 mod check;
+mod core_types;
 mod manifest;
 mod object;
 mod own;

@@ -102,6 +102,16 @@ impl Schema {
         self.type_.as_deref() == Some("object")
     }
 
+    /// Whether a value in it is a quantity: a number, or a text of a certain form.
+    pub fn has_quantity(&self) -> bool {
+        let values = match &self.additional_properties {
+            Additional::Of(values) => Some(values.as_ref()),
+            Additional::Any(_) => None,
+        };
+        let mut parts = self.properties.values().chain(self.items.as_deref()).chain(values);
+        self.int_or_string && self.pattern.is_some() || parts.any(Self::has_quantity)
+    }
+
     /// The values of a string enum.
     pub fn strings(&self) -> Option<Vec<&str>> {
         let is_string = self.type_.as_deref() == Some("string") && !self.values.is_empty();

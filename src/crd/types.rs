@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
 
+use super::core_types;
 use super::schema::{Additional, Schema};
 use crate::project::names;
 
@@ -95,6 +96,9 @@ impl Types {
         if schema.strings().is_some() {
             return self.definition(prefix, property, schema);
         }
+        if let Some(path) = core_types::find_readable(schema) {
+            return Type::Plain(path, path != core_types::CONDITION);
+        }
         let format = schema.format.as_deref();
         match schema.type_.as_deref() {
             Some("boolean") => Type::Plain("bool", true),
@@ -112,7 +116,6 @@ impl Types {
                     items.map_or(VALUE, |items| self.type_of(prefix, property, items)),
                 ))
             }
-            Some("object") if is_condition(schema) => Type::Plain("meta::Condition", false),
             Some("object") => match &schema.additional_properties {
                 Additional::Of(values) => {
                     Type::Map(Box::new(self.type_of(prefix, property, values)))
@@ -282,6 +285,9 @@ impl Definition {
 
 /// Counts the names of the properties that have each shape, of those that have definitions.
 fn count(property: &str, schema: &Schema, uses: &mut Uses) {
+    if core_types::find_readable(schema).is_some() {
+        return;
+    }
     if has_definition(schema) {
         *uses.entry(schema.shape()).or_default().entry(property.to_owned()).or_default() += 1;
     }
@@ -376,14 +382,4 @@ pub fn camel_case(ident: &str) -> String {
         }
     }
     camel
-}
-
-/// Whether the object is a condition of Kubernetes
-/// (<https://kubernetes.io/docs/reference/using-api/api-concepts/>, `metav1.Condition`).
-fn is_condition(schema: &Schema) -> bool {
-    let required = ["lastTransitionTime", "message", "reason", "status", "type"];
-    let all: BTreeMap<&str, ()> =
-        required.iter().chain(&["observedGeneration"]).map(|name| (*name, ())).collect();
-    required.iter().all(|name| schema.is_required(name) && schema.properties.contains_key(*name))
-        && schema.properties.keys().all(|name| all.contains_key(name.as_str()))
 }

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use k8s_openapi::apimachinery::pkg::util::intstr;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,25 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct SettingsFields {
     pub data: BTreeMap<String, String>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<SettingsResources>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<meta::LabelSelector>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerations: Option<Vec<k8s_openapi::api::core::v1::Toleration>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettingsResources {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<BTreeMap<String, intstr::IntOrString>>,
+
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<BTreeMap<String, intstr::IntOrString>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

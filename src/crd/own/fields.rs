@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::attributes::{self, JUNCTIONS, has_fields};
 use super::types::{Definition, Enum, Field, Items, Struct, Type, Types};
-use super::{Object, core_types, get, object, text_of, texts};
+use super::{Object, get, object, text_of, texts};
+use crate::crd::core_types::{self, CONDITION};
 use crate::crd::types::{camel_case, ident_of, words};
 use crate::text::rust_literal;
 
@@ -197,7 +198,7 @@ impl Types {
         let native = ["properties", "required", "additionalProperties"];
         if let Some(path) = core_types::find(schema) {
             let all: [&str; 3] = ["x-kubernetes-map-type", "properties", "required"];
-            let has_default = path != "meta::Condition";
+            let has_default = path != CONDITION;
             return Some(Type { has_default, ..Type::plain(path).with(&all) });
         }
         let name = self.free_name(property);

@@ -6,7 +6,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::attributes::{JUNCTIONS, has_fields};
-use super::{Object, OwnKind, OwnVersion, core_types, docs, get, texts};
+use super::{Object, OwnKind, OwnVersion, docs, get, texts};
+use crate::crd::core_types;
 use crate::project::names;
 
 /// The descriptions that k8s-openapi has for its types, where a field has none of its own.
@@ -113,7 +114,7 @@ fn normalised(schema: &Object) -> Object {
     let described = schema.remove("description");
     let described = described.as_ref().and_then(Value::as_str).map(docs::description);
     let described = described.filter(|text| !text.is_empty()).map(Value::String);
-    if core_types::find(&schema) == Some("meta::Condition") {
+    if core_types::find(&schema) == Some(core_types::CONDITION) {
         let mut condition = CONDITION.clone();
         condition.extend(described.map(|text| ("description".to_owned(), text)));
         return condition;

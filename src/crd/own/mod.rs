@@ -5,7 +5,6 @@
 //! the new CRD accepts and defaults what the old one did. [`OwnKind::notes`] lists what cannot be.
 
 mod attributes;
-mod core_types;
 mod docs;
 mod fields;
 mod manifest;

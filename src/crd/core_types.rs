@@ -2,7 +2,41 @@
 
 use serde_json::Value;
 
-use super::{Object, object};
+use super::schema::Schema;
+
+/// A schema with properties.
+pub trait Properties: Sized {
+    /// The names of the properties.
+    fn names(&self) -> Vec<&str>;
+
+    /// The schema of a property.
+    fn property(&self, name: &str) -> Option<&Self>;
+}
+
+impl Properties for serde_json::Map<String, Value> {
+    fn names(&self) -> Vec<&str> {
+        let properties = self.get("properties").and_then(Value::as_object);
+        properties
+            .into_iter()
+            .flat_map(|properties| properties.keys())
+            .map(String::as_str)
+            .collect()
+    }
+
+    fn property(&self, name: &str) -> Option<&Self> {
+        self.get("properties")?.get(name)?.as_object()
+    }
+}
+
+impl Properties for Schema {
+    fn names(&self) -> Vec<&str> {
+        self.properties.keys().map(String::as_str).collect()
+    }
+
+    fn property(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name)
+    }
+}
 
 /// A type of k8s-openapi.
 struct CoreType {
@@ -12,6 +46,10 @@ struct CoreType {
     /// The fields that it may have besides. Without them, it may have any: the required ones say enough.
     optional: Option<&'static [&'static str]>,
 }
+
+/// The path of the type of conditions, which has no default.
+pub const CONDITION: &str = "meta::Condition";
+const CONDITION_FIELDS: &[&str] = &["lastTransitionTime", "message", "reason", "status", "type"];
 
 const TYPES: &[CoreType] = &[
     CoreType {
@@ -104,8 +142,8 @@ const TYPES: &[CoreType] = &[
         optional: Some(&[]),
     },
     CoreType {
-        path: "meta::Condition",
-        required: &["lastTransitionTime", "message", "reason", "status", "type"],
+        path: CONDITION,
+        required: CONDITION_FIELDS,
         optional: Some(&["observedGeneration"]),
     },
 ];
@@ -115,21 +153,20 @@ const TEMPLATES: &[(&str, &str)] =
     &[("k8s_openapi::api::core::v1::PodTemplateSpec", "k8s_openapi::api::core::v1::PodSpec")];
 
 /// The path of the type that has this schema.
-pub fn find(schema: &Object) -> Option<&'static str> {
-    let fields = object(schema, "properties");
-    let has = |names: &[&str]| names.iter().all(|name| fields.contains_key(*name));
-    let is_known = |type_: &CoreType, name: &String| {
-        let name = name.as_str();
+pub fn find(schema: &impl Properties) -> Option<&'static str> {
+    let fields = schema.names();
+    let has = |names: &[&str]| names.iter().all(|name| fields.contains(name));
+    let is_known = |type_: &CoreType, name: &str| {
         type_.required.contains(&name)
             || type_.optional.is_none_or(|optional| optional.contains(&name))
     };
     let matches =
-        |type_: &&CoreType| has(type_.required) && fields.keys().all(|n| is_known(type_, n));
+        |type_: &&CoreType| has(type_.required) && fields.iter().all(|n| is_known(type_, n));
     if let Some(type_) = TYPES.iter().find(matches) {
         return Some(type_.path);
     }
     let is_template = has(&["metadata", "spec"]) && fields.len() == 2;
-    let spec = fields.get("spec").and_then(Value::as_object).filter(|_| is_template)?;
+    let spec = schema.property("spec").filter(|_| is_template)?;
     let spec_type = find(spec);
     let template = TEMPLATES.iter().find(|(_, inner)| Some(*inner) == spec_type);
     if let Some((path, _)) = template {
@@ -137,9 +174,20 @@ pub fn find(schema: &Object) -> Option<&'static str> {
     }
     // A Job's template has a pod's.
     let is_job = ["backoffLimit", "completions", "parallelism", "template"];
-    let inner = object(spec, "properties");
-    let is_job = is_job.iter().all(|name| inner.contains_key(*name));
+    let inner = spec.names();
+    let is_job = is_job.iter().all(|name| inner.contains(name));
     is_job.then_some("k8s_openapi::api::batch::v1::JobTemplateSpec")
+}
+
+/// The path of the type that any object with this schema can be read as. That of a quantity is no number, which
+/// the schema permits: a container with `cpu: 1` could not be read.
+pub fn find_readable(schema: &Schema) -> Option<&'static str> {
+    let path = find(schema).filter(|_| schema.is_object())?;
+    let is_readable = match path {
+        CONDITION => CONDITION_FIELDS.iter().all(|name| schema.is_required(name)),
+        _ => !schema.preserves_unknown_fields && !schema.has_quantity(),
+    };
+    is_readable.then_some(path)
 }
 
 #[cfg(test)]
@@ -151,7 +199,7 @@ mod tests {
     #[test]
     fn types_are_found_by_their_fields() {
         let of = |fields: &[&str]| {
-            let fields: Object =
+            let fields: serde_json::Map<String, Value> =
                 fields.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
             let schema = json!({ "type": "object", "properties": fields });
             find(schema.as_object().unwrap())
