@@ -142,7 +142,10 @@ impl File<'_> {
             (_, Some(_), Some(theirs)) if overwrite => (Action::Overwrite, bytes(theirs)),
             (_, Some(ours), None)
                 if !self.ours.read_only
-                    && (self.is_pristine(ours) || self.is_derived() || self.is_formatted(ours)) =>
+                    && (self.is_pristine(ours)
+                        || self.lock.is_substitute(self.path, ours)
+                        || self.is_derived()
+                        || self.is_formatted(ours)) =>
             {
                 (Action::Delete, None)
             }

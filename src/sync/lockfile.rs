@@ -4,6 +4,9 @@
 //! A file that has the hash is pristine, whatever version of opctl wrote it. The base of a merge is rendered
 //! again, and used only if it has the hash: a wrong base would undo changes of the user without a word.
 //!
+//! What opctl wrote in place of what it renders, such as the types of a CRD that a project takes over, has a line
+//! with `!` before what the file belongs to. It is no base of a merge, but it has no edits.
+//!
 //! Two branches that change the same file each have a line for it. git merges the lines of both; until the
 //! next command writes the file, each of them counts.
 
@@ -28,12 +31,17 @@ pub struct Lockfile {
     entries: BTreeMap<String, Entry>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     /// More than one after a merge of two branches.
     hashes: BTreeSet<Hash>,
+    /// What was written in place of the text with the hash.
+    substitutes: BTreeSet<Hash>,
     subject: String,
 }
+
+/// What is before the subject of a substitute.
+const SUBSTITUTE: char = '!';
 
 impl Lockfile {
     /// Parses the text of the file. Comments, and the markers of a merge conflict in git, are skipped.
@@ -54,10 +62,12 @@ impl Lockfile {
                 return Err(invalid("not a hash, an owner and a path"));
             };
             let hash = hash.parse().map_err(invalid)?;
-            let entry = entries.entry(path.to_owned());
-            let entry = entry
-                .or_insert_with(|| Entry { hashes: BTreeSet::new(), subject: subject.to_owned() });
-            entry.hashes.insert(hash);
+            let entry = entries.entry(path.to_owned()).or_default();
+            match subject.strip_prefix(SUBSTITUTE) {
+                Some(_) => entry.substitutes.insert(hash),
+                None => entry.hashes.insert(hash),
+            };
+            subject.trim_start_matches(SUBSTITUTE).clone_into(&mut entry.subject);
         }
         Ok(Self { entries })
     }
@@ -65,9 +75,12 @@ impl Lockfile {
     /// The text of the file.
     pub fn to_text(&self) -> String {
         let mut text = HEADER.to_owned();
-        for (path, Entry { hashes, subject }) in &self.entries {
+        for (path, Entry { hashes, substitutes, subject }) in &self.entries {
             for hash in hashes {
                 text.push_str(&format!("{hash} {subject} {path}\n"));
+            }
+            for hash in substitutes {
+                text.push_str(&format!("{hash} {SUBSTITUTE}{subject} {path}\n"));
             }
         }
         text
@@ -108,6 +121,26 @@ impl Lockfile {
         lock
     }
 
+    /// Records what was written in place of the text that the file has a line for.
+    pub fn substitute(&mut self, path: &str, text: &str) {
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.substitutes = BTreeSet::from([Hash::of(text)]);
+        }
+    }
+
+    /// Whether the user's version of a file is what opctl wrote in place of what it renders.
+    pub fn is_substitute(&self, path: &str, ours: &[u8]) -> bool {
+        let is_one = |entry: &Entry| {
+            merge::texts(ours).iter().any(|text| entry.substitutes.contains(&Hash::of(text)))
+        };
+        self.has_substitute(path) && self.entries.get(path).is_some_and(is_one)
+    }
+
+    /// Whether something was written in place of what a file is rendered to.
+    pub fn has_substitute(&self, path: &str) -> bool {
+        self.entries.get(path).is_some_and(|entry| !entry.substitutes.is_empty())
+    }
+
     /// The paths of all files that opctl wrote.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -138,7 +171,8 @@ impl Lockfile {
 
 impl Entry {
     fn of(file: &RenderedFile) -> Self {
-        Self { hashes: BTreeSet::from([Hash::of(&file.text)]), subject: file.subject.clone() }
+        let hashes = BTreeSet::from([Hash::of(&file.text)]);
+        Self { hashes, subject: file.subject.clone(), ..Self::default() }
     }
 }
 
@@ -189,6 +223,16 @@ mod tests {
         assert!(merged.wrote("f", "1") && merged.wrote("f", "2") && merged.is_base("f", "12"));
         assert!(!branch("1").is_base("f", "12"));
         assert_eq!(merged.after(&Tree::new(), &tree(&[("f", "12")])), branch("12"));
+    }
+
+    #[test]
+    fn a_substitute_is_known_and_no_base() {
+        let mut lock = Lockfile::default().after(&Tree::new(), &tree(&[("f", "rendered")]));
+        lock.substitute("f", "written");
+        assert_eq!(Lockfile::parse(&lock.to_text()).unwrap(), lock);
+        assert!(lock.is_substitute("f", b"written") && !lock.is_substitute("f", b"rendered"));
+        assert!(lock.wrote("f", "rendered") && !lock.wrote("f", "written"));
+        assert!(!lock.is_base("f", "written"));
     }
 
     #[test]

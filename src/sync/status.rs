@@ -126,7 +126,7 @@ fn state(
 ) -> FileState {
     let Some(ours) = ours else { return FileState::Missing };
     let is_rendered = rendered.is_some_and(|file| merge::same(ours, &file.text));
-    if is_rendered || lock.wrote_file(path, ours) {
+    if is_rendered || lock.wrote_file(path, ours) || lock.is_substitute(path, ours) {
         FileState::Pristine
     } else if merge::has_markers(ours) {
         FileState::Conflicting

@@ -314,9 +314,36 @@ impl Workspace {
     ) -> Result<Plan> {
         let mut plan = Plan::new(base, theirs, gone, lock, &self.disk, options)?;
         let project = self.project_step(new)?;
-        let lock = self.lock_step(&self.lock.without(gone).after(base, written))?;
-        plan.steps.extend([lock, project]);
+        let mut lock = self.lock.without(gone).after(base, written);
+        self.record_substitutes(&mut lock, &plan, theirs, written)?;
+        plan.steps.extend([self.lock_step(&lock)?, project]);
         Ok(plan)
+    }
+
+    /// Records what is written in place of what is rendered, and what the plan makes of what was so before.
+    fn record_substitutes(
+        &self,
+        lock: &mut Lockfile,
+        plan: &Plan,
+        theirs: &Tree,
+        written: &Tree,
+    ) -> Result<()> {
+        for (path, file) in theirs {
+            if written.get(path).is_some_and(|rendered| rendered.text != file.text) {
+                lock.substitute(path, &file.text);
+            }
+        }
+        let before = |step: &'_ Step| step.from.clone().unwrap_or_else(|| step.path.clone());
+        for (step, old) in plan.steps.iter().map(|step| (step, before(step))) {
+            if self.lock.has_substitute(&old)
+                && let Some(ours) = self.disk.read(&old)?.contents
+                && self.lock.is_substitute(&old, &ours)
+            {
+                let text = step.contents.as_ref().unwrap_or(&ours);
+                lock.substitute(&step.path, &String::from_utf8_lossy(text));
+            }
+        }
+        Ok(())
     }
 
     /// The step that writes `PROJECT.lock`, which users do not edit.

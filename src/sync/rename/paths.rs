@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Literal, TokenStream, TokenTree};
 
 /// A path from the root of the crate, and the new name of what is at its end.
 #[derive(Debug, Clone)]
@@ -87,12 +87,15 @@ enum Import {
 
 /// Passes each name of a file to `visit`, with the path that leads to it.
 fn walk(tokens: &TokenStream, visit: &mut impl FnMut(&Path)) {
-    Walker { visit, modules: Vec::new() }.stream(tokens.clone(), &[], false);
+    let mut walker = Walker { visit, modules: Vec::new(), is_kube: false };
+    walker.stream(tokens.clone(), &[], false);
 }
 
 struct Walker<'a, F> {
     visit: &'a mut F,
     modules: Vec<String>,
+    /// Whether the tokens are the arguments of kube's derive.
+    is_kube: bool,
 }
 
 impl<F: FnMut(&Path)> Walker<'_, F> {
@@ -128,7 +131,10 @@ impl<F: FnMut(&Path)> Walker<'_, F> {
                 TokenTree::Group(group) => {
                     let is_tree = in_use && group.delimiter() == Delimiter::Brace;
                     let prefix = if is_tree { names.as_slice() } else { &[] };
+                    let is_kube = index > 0 && is_ident(&tokens[index - 1], "kube");
+                    let outer = std::mem::replace(&mut self.is_kube, is_kube);
                     self.stream(group.stream(), prefix, is_tree);
+                    self.is_kube = outer;
                     names = prefix.to_vec();
                 }
                 TokenTree::Punct(punct) if punct.as_char() == '*' && in_use => {
@@ -137,16 +143,36 @@ impl<F: FnMut(&Path)> Walker<'_, F> {
                 TokenTree::Punct(punct) if punct.as_char() == ';' => {
                     (in_use, names) = (false, prefix.to_vec());
                 }
+                TokenTree::Literal(literal) if self.is_kube && is_status(&tokens[..index]) => {
+                    self.quoted(literal);
+                }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
             index += 1;
         }
     }
 
+    /// The path in a string, such as `status = "MemcachedStatus"`.
+    fn quoted(&mut self, literal: &Literal) {
+        let text = literal.to_string();
+        let Some(path) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
+            return;
+        };
+        let names: Vec<String> = path.split("::").map(str::to_owned).collect();
+        let end = literal.span().byte_range().end - 1;
+        let start = end - names.last().map_or(0, String::len);
+        self.visit(&names, start..end, None);
+    }
+
     fn visit(&mut self, names: &[String], range: Range<usize>, import: Option<Import>) {
         let (names, modules) = (names.to_vec(), self.modules.clone());
         (self.visit)(&Path { names, range, modules, import });
     }
+}
+
+/// Whether `status =` is before a token.
+fn is_status(before: &[TokenTree]) -> bool {
+    matches!(before, [.., name, equals] if is_ident(name, "status") && is_punct(equals, '='))
 }
 
 /// How a name in `use` is imported, if the path ends with it.
@@ -294,7 +320,7 @@ mod tests {
     #[test]
     fn files_of_the_kind_have_it_in_scope() {
         let file = "src/api/web/v1/box.rs";
-        let text = "struct Box; mod tests { use super::*; type B = Box; }";
+        let text = "#[kube(kind = K, status = \"Box\")] struct Box; mod tests { use super::*; type B = Box; }";
         assert_eq!(renamed(file, text), text.replace("Box", "Crate"));
         assert_eq!(renamed("src/api/web/v1/other.rs", "super::Box, Box"), "super::Crate, Box");
     }
@@ -306,6 +332,7 @@ mod tests {
             "use crate::api::shop::v1; v1::Box",
             "x.r#box; let r#box = 1; r#box::f()",
             "\"crate::api::web::v1::Box\"",
+            "#[kube(doc = \"crate::api::web::v1::Box\", x(status = \"crate::api::web::v1::Box\"))]",
             "fn broken( { crate::api::web::v1::Box",
             "\u{feff}crate::api::web::v1::Box",
         ] {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
     namespaced,
     shortname = "pd",
     doc = "Pond is a pond of a park.",
-    status = "PondStatus",
+    status = "LakeStatus",
     derive = "PartialEq",
     printcolumn(name = "Depth", type_ = "integer", json_path = ".spec.depth")
 )]
