@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures two operators of the kind Memcached (cache.example.com/v1alpha1, with spec.size and
-# spec.containerPort), one after the other, on the same cluster, and prints a table.
+# Measures operators of the kind Memcached (cache.example.com/v1alpha1, with spec.size and
+# spec.containerPort), one after another, on the same cluster, and prints a table with a column for each.
 #
 #   opctl cluster run --name compare --nodes 20 -- \
-#       benches/compare.sh MANAGER CRD [FLAG]... -- MANAGER CRD [FLAG]...
+#       benches/compare.sh MANAGER CRD [FLAG]... [-- MANAGER CRD [FLAG]...]...
 #
 # MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
 # --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many
@@ -270,20 +270,23 @@ measure() {
     kubectl delete namespace "compare-$label" --wait=false >/dev/null
 }
 
-ours=()
-while (($#)) && [[ $1 != -- ]]; do
-    ours+=("$1")
-    shift
-done
-shift || true
-((${#ours[@]} >= 2 && $# >= 2)) || die "MANAGER CRD [FLAG]... -- MANAGER CRD [FLAG]..."
-
+usage='MANAGER CRD [FLAG]... [-- MANAGER CRD [FLAG]...]...'
 # The kubeconfig's namespace is changed only in a copy.
 kubectl config view --raw --flatten >"$work/kubeconfig"
 export KUBECONFIG=$work/kubeconfig
 
-measure first "${ours[@]}"
-measure second "$@"
+columns=() operator=()
+for argument in "$@" --; do
+    if [[ $argument != -- ]]; then
+        operator+=("$argument")
+        continue
+    fi
+    ((${#operator[@]} >= 2)) || die "$usage"
+    columns+=("$((${#columns[@]} + 1))-${operator[0]##*/}")
+    measure "${columns[-1]}" "${operator[@]}"
+    operator=()
+done
+cd "$work"
 
 cat >"$work/rows" <<ROWS
 binary, MB
@@ -307,6 +310,6 @@ memory peak, MiB
 CPU over the run, s
 load average at the end
 ROWS
-echo "| $objects Memcacheds | ${ours[0]##*/} | ${1##*/} |"
-echo "|---|---|---|"
-paste -d'|' "$work/rows" "$work/first" "$work/second" | sed 's/^/| /; s/|\([^ ]\)/ | \1/g; s/$/ |/'
+(IFS='|' && echo "| $objects Memcacheds | ${columns[*]} |" | sed 's/|\([^ ]\)/ | \1/g')
+echo "|---$(printf '|---%.0s' "${columns[@]}")|"
+paste -d'|' rows "${columns[@]}" | sed 's/^/| /; s/|\([^ ]\)/ | \1/g; s/$/ |/'
