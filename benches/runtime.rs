@@ -62,9 +62,8 @@ fn desired(replicas: i32) -> Deployment {
 /// A Deployment of nobody, as a watch reports it in this resource version.
 fn event(version: u64) -> Bytes {
     let mut object = serde_json::to_value(desired(2)).unwrap();
-    let fields = |object: &Value| -> Value { fields_v1(object) };
     let managers = json!([
-        { "manager": "helm", "operation": "Apply", "fieldsV1": fields(&object) },
+        { "manager": "helm", "operation": "Apply", "fieldsV1": fields_v1(&object) },
         { "manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
           "fieldsV1": { "f:status": { "f:readyReplicas": {}, "f:replicas": {} } } },
     ]);
