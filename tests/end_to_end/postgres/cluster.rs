@@ -525,7 +525,7 @@ impl Cluster {
     pub fn backups(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(self.path("backups")).unwrap();
         let mut folders: Vec<_> = folders.map(|folder| folder.unwrap().path()).collect();
-        folders.retain(|folder| !folder.ends_with("incomplete"));
+        folders.retain(|folder| !folder.ends_with("incomplete") && !folder.ends_with("deleted"));
         folders.sort();
         folders
     }
