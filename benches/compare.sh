@@ -275,14 +275,15 @@ usage='MANAGER CRD [FLAG]... [-- MANAGER CRD [FLAG]...]...'
 kubectl config view --raw --flatten >"$work/kubeconfig"
 export KUBECONFIG=$work/kubeconfig
 
-columns=() operator=()
+columns=() names=() operator=()
 for argument in "$@" --; do
     if [[ $argument != -- ]]; then
         operator+=("$argument")
         continue
     fi
     ((${#operator[@]} >= 2)) || die "$usage"
-    columns+=("$((${#columns[@]} + 1))-${operator[0]##*/}")
+    names+=("${operator[0]##*/}")
+    columns+=("operator-${#names[@]}") # in a file and in namespaces, whatever the program is called
     measure "${columns[-1]}" "${operator[@]}"
     operator=()
 done
@@ -310,6 +311,6 @@ memory peak, MiB
 CPU over the run, s
 load average at the end
 ROWS
-(IFS='|' && echo "| $objects Memcacheds | ${columns[*]} |" | sed 's/|\([^ ]\)/ | \1/g')
+(IFS='|' && echo "| $objects Memcacheds | ${names[*]} |" | sed 's/|\([^ ]\)/ | \1/g')
 echo "|---$(printf '|---%.0s' "${columns[@]}")|"
 paste -d'|' rows "${columns[@]}" | sed 's/^/| /; s/|\([^ ]\)/ | \1/g; s/$/ |/'
