@@ -14,8 +14,12 @@ pub struct Hash(String);
 impl Hash {
     /// The hash of a text.
     pub fn of(text: impl AsRef<[u8]>) -> Self {
-        let digest = Sha256::digest(text.as_ref());
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self::finish(Sha256::new_with_prefix(text))
+    }
+
+    /// The hash of what a hasher has read, part by part.
+    pub fn finish(hasher: Sha256) -> Self {
+        Self(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 

@@ -21,6 +21,7 @@ use super::binaries::Tool;
 use super::exec::POLL_INTERVAL;
 use super::signals::Signals;
 use super::{cache, directories, duration};
+use crate::hash::Hash;
 use crate::http;
 use crate::ui::Ui;
 
@@ -260,8 +261,7 @@ impl Downloader {
             file.write_all(&part).context("cannot write to the cache")?;
             tick(size)?;
         }
-        let digits = checksum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((size, digits))
+        Ok((size, Hash::finish(checksum).to_string()))
     }
 }
 

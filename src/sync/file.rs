@@ -31,11 +31,12 @@ pub fn rewritten_steps(
         return Ok(vec![Step::of(old, Action::Conflict(Reason::ReadOnly), ours.place, None)]);
     }
     if new == old {
-        let is_same = rewritten == contents;
+        if rewritten == contents {
+            return Ok(Vec::new());
+        }
         let codemods = rewrite.applied(old, "", &contents);
         let step = Step::of(old, Action::Merge, ours.place, Some(rewritten));
-        let step = Step { codemods, ..step };
-        return Ok(if is_same { Vec::new() } else { vec![step] });
+        return Ok(vec![Step { codemods, ..step }]);
     }
     if is_occupied(new, &target, options) {
         return Ok(vec![Step::of(new, Action::Conflict(Reason::Exists), target.place, None)]);

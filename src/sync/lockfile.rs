@@ -63,11 +63,12 @@ impl Lockfile {
             };
             let hash = hash.parse().map_err(invalid)?;
             let entry = entries.entry(path.to_owned()).or_default();
-            match subject.strip_prefix(SUBSTITUTE) {
-                Some(_) => entry.substitutes.insert(hash),
-                None => entry.hashes.insert(hash),
+            let (hashes, subject) = match subject.strip_prefix(SUBSTITUTE) {
+                Some(subject) => (&mut entry.substitutes, subject),
+                None => (&mut entry.hashes, subject),
             };
-            subject.trim_start_matches(SUBSTITUTE).clone_into(&mut entry.subject);
+            hashes.insert(hash);
+            subject.clone_into(&mut entry.subject);
         }
         Ok(Self { entries })
     }

@@ -333,11 +333,11 @@ impl Workspace {
                 lock.substitute(path, &file.text);
             }
         }
-        let before = |step: &'_ Step| step.from.clone().unwrap_or_else(|| step.path.clone());
-        for (step, old) in plan.steps.iter().map(|step| (step, before(step))) {
-            if self.lock.has_substitute(&old)
-                && let Some(ours) = self.disk.read(&old)?.contents
-                && self.lock.is_substitute(&old, &ours)
+        for step in &plan.steps {
+            let old = step.from.as_deref().unwrap_or(&step.path);
+            if self.lock.has_substitute(old)
+                && let Some(ours) = self.disk.read(old)?.contents
+                && self.lock.is_substitute(old, &ours)
             {
                 let text = step.contents.as_ref().unwrap_or(&ours);
                 lock.substitute(&step.path, &String::from_utf8_lossy(text));

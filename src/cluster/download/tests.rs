@@ -77,8 +77,7 @@ fn a_program_is_unpacked_after_its_archive_is_verified() {
         archive.append_data(&mut header, path, contents.as_bytes()).unwrap();
     }
     let bytes: &'static [u8] = archive.into_inner().unwrap().finish().unwrap().leak();
-    let digits = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let checksum: &'static str = digits.leak();
+    let checksum: &'static str = Hash::of(bytes).to_string().leak();
 
     let (result, bin) = install(&serve_file(bytes), checksum, Some("etcd-1/etcd"));
     assert_eq!(result.unwrap(), bytes.len() as u64);
