@@ -13,6 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::operator::docs::commands;
+use crate::operator::machine::path;
 use harm::reachable_from_outside;
 use sandbox::{OPCTL, Sandbox, children, eventually, send, text};
 
@@ -146,12 +147,7 @@ fn the_commands_of_the_documentation_work() {
     let sandbox = Sandbox::new();
     let script = commands("docs/cluster.md").join("\n");
     let mut shell = Command::new("bash");
-    let path = format!(
-        "{}:{}",
-        Path::new(OPCTL).parent().unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
-    shell.args(["-ec", &script]).env("PATH", path);
+    shell.args(["-ec", &script]).env("PATH", path());
     shell.env("OPCTL_STATE_DIR", sandbox.state());
     let output = shell.output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use crate::operator::cluster::text;
+
 pub const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
 
 /// A state directory of its own, whose clusters are stopped at the end of the test.
@@ -159,10 +161,6 @@ impl Drop for Sandbox {
             assert!(!self.users_kubeconfig().exists(), "the user's kubeconfig was touched");
         }
     }
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

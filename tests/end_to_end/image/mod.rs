@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::operator::docs::commands;
+use crate::operator::machine::path;
 use registry::{Crane, Refusal};
 use serde_json::{Value, json};
 
@@ -20,11 +21,9 @@ impl Project {
         let home = tempfile::tempdir().unwrap();
         let project = Self(home);
         std::fs::create_dir(project.path().join("op")).unwrap();
-        let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
-        let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/image/project.sh");
         let mut setup = Command::new("sh");
-        let status = setup.arg(script).current_dir(project.path().join("op")).env("PATH", path);
+        let status = setup.arg(script).current_dir(project.path().join("op")).env("PATH", path());
         assert!(status.status().unwrap().success());
         project
     }
@@ -189,9 +188,7 @@ fn commands_of_the_page_work() {
         commands("docs/images.md").join("\n").replace("registry.example.com/", &crane.name(""));
     let mut shell = Command::new("sh");
     project.prepare(&mut shell);
-    let opctl = Path::new(env!("CARGO_BIN_EXE_opctl")).parent().unwrap();
-    let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
-    let output = shell.args(["-exc", &script]).env("PATH", path).output().unwrap();
+    let output = shell.args(["-exc", &script]).env("PATH", path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();

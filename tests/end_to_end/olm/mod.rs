@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::operator::docs::commands;
+use crate::operator::machine::path;
 use installed::installed;
 use played::PlayedOlm;
 
@@ -435,11 +436,9 @@ fn commands_of_the_page_work() {
     release(directory);
     let cluster = Cluster::start();
     let _olm = PlayedOlm::start(&cluster.kubeconfig());
-    let opctl = Path::new(cargo_bin!("opctl")).parent().unwrap();
-    let path = format!("{}:{}", opctl.display(), std::env::var("PATH").unwrap());
     let mut shell = cluster.opctl();
     shell.args(["run", "--no-start", "--", "sh", "-ec", &commands("docs/olm.md").join("\n")]);
-    let output = ok(shell.current_dir(directory).env("PATH", path).env("CARGO", "true"));
+    let output = ok(shell.current_dir(directory).env("PATH", path()).env("CARGO", "true"));
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("\npass ").count(), 6, "{text}");
 }

@@ -140,7 +140,7 @@ pub fn cache() -> PathBuf {
 }
 
 /// `PATH` with opctl, as its user has it.
-fn path() -> OsString {
+pub fn path() -> OsString {
     let opctl = Path::new(OPCTL).parent().unwrap().to_owned();
     let path = env::var_os("PATH").unwrap_or_default();
     env::join_paths([opctl].into_iter().chain(env::split_paths(&path))).unwrap()

@@ -2,14 +2,14 @@
 
 mod audit;
 mod background;
-mod cluster;
+pub mod cluster;
 mod cost;
 mod crashes;
 pub mod docs;
 mod everything;
 mod faults;
 mod foreign;
-mod machine;
+pub mod machine;
 mod memcached;
 mod own;
 mod production;

@@ -18,6 +18,7 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
+use crate::operator::cluster::text;
 use crate::postgres::killed::Kill;
 use crate::postgres::network::Link;
 use crate::postgres::programs::{FOLDER, USER, command};
@@ -723,10 +724,6 @@ fn outcome(output: Output) -> Result<String, String> {
         true => Ok(text(&output.stdout).trim().to_owned()),
         false => Err(text(&output.stderr)),
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The name of an instance's pod.
