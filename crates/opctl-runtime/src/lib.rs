@@ -68,7 +68,6 @@ pub mod predicates;
 pub mod rbac;
 mod server;
 mod store;
-#[cfg(feature = "testing")]
 pub mod testing;
 mod token_bucket;
 mod without_managed_fields;

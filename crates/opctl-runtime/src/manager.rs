@@ -21,7 +21,6 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-#[cfg(feature = "testing")]
 pub(crate) use self::control::Control;
 pub use self::store_builder::StoreBuilder;
 use crate::applier::Applier;
@@ -313,7 +312,6 @@ impl Manager {
     }
 
     /// Serves probes and metrics, and takes part in leader election, until the result is dropped.
-    #[cfg(feature = "testing")]
     pub(crate) fn control(&self) -> Result<Control> {
         control::start(self, false)
     }

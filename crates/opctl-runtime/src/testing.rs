@@ -6,7 +6,9 @@
 //! - [`FaultProxy`] is between one of these and the API server: it delays, loses and refuses.
 //! - [`recording_client`] is for unit tests without an API server.
 //!
-//! Enable the feature `testing` under `[dev-dependencies]`: nothing of it is part of the operator then.
+//! It is no feature, with which everything would be compiled a second time for tests. What an operator does not call
+//! is no part of its binary.
+//!
 //! `cargo test` runs tests in the root directory of the package; paths such as config/rbac are relative
 //! to it.
 //!

@@ -286,5 +286,5 @@ fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(answer) if matches!(answer.code, 400..500) && !matches!(answer.code, 408 | 429))
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;

@@ -301,5 +301,5 @@ fn is_same(before: &ObjectMeta, after: &ObjectMeta) -> bool {
         && before.owner_references == after.owner_references
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests;
