@@ -435,12 +435,10 @@ fn lines_of_the_user(directory: &Path) -> usize {
 /// nothing, so that they are counted.
 #[test]
 fn no_sequence_of_commands_loses_a_line() {
-    let config =
-        ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
     let counts: RefCell<BTreeMap<&str, (u32, u32)>> = RefCell::default();
     let steps = vec((proptest::option::weighted(0.7, edit()), step()), 1..8);
     let result =
-        TestRunner::new(config).run(&(settings(), api(), steps), |(settings, api, steps)| {
+        TestRunner::new(config(32)).run(&(settings(), api(), steps), |(settings, api, steps)| {
             let directory = init(&settings);
             create(directory.path(), &api);
             for (edit, step) in &steps {
@@ -524,8 +522,15 @@ fn mixed_line_ends_stay() {
     assert_edits_stay(&before, &old, directory.path());
 }
 
+/// So many cases, or as many as `PROPTEST_CASES` says.
+fn config(cases: u32) -> ProptestConfig {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = wanted.unwrap_or(cases);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(24))]
 
     #[test]
     fn running_a_command_twice_is_running_it_once(settings in settings(), apis in vec(api(), 1..4)) {

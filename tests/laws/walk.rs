@@ -221,17 +221,11 @@ fn command() -> impl Strategy<Value = Move> {
 
 #[test]
 fn no_walk_loses_a_line_or_brings_one_back() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    let config = ProptestConfig {
-        cases: cases.unwrap_or(8),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
     let counts: RefCell<BTreeMap<&str, (u32, u32)>> = RefCell::default();
     let edits: RefCell<BTreeSet<&str>> = RefCell::default();
     let id = Cell::new(0);
     let walk = vec((vec(edit(), 0..4), command()), 4..8);
-    let result = TestRunner::new(config).run(
+    let result = TestRunner::new(super::config(8)).run(
         &(settings(), vec(api(), 1..3), walk),
         |(settings, apis, walk)| {
             let directory = init(&settings);

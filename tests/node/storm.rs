@@ -19,8 +19,8 @@ use crate::site::{KINDS, Kind, Site, all_settled, pods};
 use crate::wait::{eventually, timed};
 
 /// How many operations of which storm belong to every run of the tests: there is one of each among them.
-const SLICE: usize = 18;
-const SEED: u64 = 1434;
+const SLICE: usize = 12;
+const SEED: u64 = 64443;
 
 /// How many operations there are until all has to settle.
 const OPERATIONS: usize = 12;

@@ -387,7 +387,7 @@ fn any_two_interruptions_are_healed() {
 /// selects commands.
 #[test]
 fn commands_are_healed_after_two_interruptions() {
-    let pairs = env::var("OPCTL_PAIRS").unwrap_or_else(|_| "60".to_owned());
+    let pairs = env::var("OPCTL_PAIRS").unwrap_or_else(|_| "30".to_owned());
     let only = env::var("OPCTL_COMMANDS").ok();
     let is_selected = |command: &Real| {
         only.as_ref().is_none_or(|only| only.split(',').any(|name| name == format!("{command:?}")))

@@ -54,7 +54,7 @@ fn the_readme_works_in_its_order() {
     assert_eq!(run.lines().last(), Some(own_tests.as_str()), "what runs this test");
 
     let turn = turn("memcached-operator");
-    let clone = clone(&machine);
+    let clone = package(&machine);
     let installed = machine.home().join(".cargo");
     let shell = |script: &str, folder: &Path| {
         let mut shell = machine.command("bash");
@@ -86,6 +86,7 @@ fn the_readme_works_in_its_order() {
     });
     let project = clone.with_file_name("memcached-operator");
     drop(turn);
+    assert_same_project(&machine, &project);
     let table = finished(second, shell(second, &project).output().unwrap());
     for kind in ["memcached.cache.example.com", "deployment.apps", "pod"] {
         assert!(table.contains(&format!("{kind}/memcached-sample")), "{table}");
@@ -124,25 +125,35 @@ fn the_comparison_compares() {
     }
 }
 
-/// This repository, where a README's user has it.
-fn clone(machine: &Machine) -> PathBuf {
-    let clone = machine.home().join("opctl");
-    fs::create_dir(&clone).unwrap();
-    for part in [
-        ".cargo",
-        "Cargo.toml",
-        "Cargo.lock",
-        "build.rs",
-        "src",
-        "crates",
-        "templates",
-        "frozen",
-        "benches",
-        "README.md",
+/// opctl as it is published, where a README's user has the clone: that it is complete is what compiling it shows.
+fn package(machine: &Machine) -> PathBuf {
+    let mut package = machine.command("cargo");
+    package.args(["package", "--package", "opctl", "--no-verify", "--allow-dirty"]);
+    package.arg("--target-dir").arg(machine.home()).current_dir(HERE);
+    finished("cargo package", package.output().unwrap());
+    let name = concat!("opctl-", env!("CARGO_PKG_VERSION"));
+    let archive = machine.home().join(format!("package/{name}.crate"));
+    let mut tar = Command::new("tar");
+    finished("tar", tar.arg("-xzf").arg(archive).current_dir(machine.home()).output().unwrap());
+    machine.home().join(name)
+}
+
+/// What this opctl makes of the same commands, with the runtime that is developed here.
+fn assert_same_project(machine: &Machine, project: &Path) {
+    let own = machine.home().join("own/memcached-operator");
+    fs::create_dir_all(&own).unwrap();
+    for words in [
+        "init --domain example.com",
+        "create api --group cache --version v1alpha1 --kind Memcached",
     ] {
-        let mut copy = Command::new("cp");
-        copy.args(["-r", part]).arg(&clone).current_dir(HERE);
-        finished(part, copy.output().unwrap());
+        let mut opctl = machine.command(env!("CARGO_BIN_EXE_opctl"));
+        opctl.args(words.split(' ')).current_dir(&own);
+        finished(words, opctl.output().unwrap());
     }
-    clone
+    let runtime = Path::new(HERE).join("crates/opctl-runtime/src");
+    for (original, copy) in [(own, project.to_owned()), (runtime, project.join("runtime/src"))] {
+        let mut diff = Command::new("diff");
+        diff.args(["--recursive", "--exclude=target"]).arg(original).arg(copy);
+        finished("diff", diff.output().unwrap());
+    }
 }

@@ -60,9 +60,9 @@ impl Kind {
         format!("example.com/{}:{revision}", self.plural)
     }
 
-    /// The path of its objects in the namespace `default`.
-    pub fn path(&self) -> String {
-        format!("/apis/{}.example.com/v1/namespaces/default/{}", self.group, self.plural)
+    /// The path of its objects in a namespace.
+    pub fn path(&self, namespace: &str) -> String {
+        format!("/apis/{}.example.com/v1/namespaces/{namespace}/{}", self.group, self.plural)
     }
 }
 

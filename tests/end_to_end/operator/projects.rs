@@ -75,6 +75,9 @@ fn a_project_of_hostile_names_compiles() {
     for kind in HOSTILE {
         project.api(&format!("--group ops --version v1 --kind {kind}"));
     }
+    for (recipe, letter) in recipes().iter().zip('b'..) {
+        project.api(&format!("--group {letter} --version v1 --kind B {}", flags(recipe)));
+    }
     let before = project.snapshot();
     for target in ["lint", "manifests"] {
         timed(&format!("make {target} in {}", project.name()), || project.make(target));
@@ -91,7 +94,6 @@ fn a_project_of_long_names_is_clean() {
         let (group, kind) = ("g".repeat(63), format!("K{}", letter.to_string().repeat(58)));
         let longest = format!("--group {group} --version v65535alpha65535 --kind {kind}");
         project.api(&format!("{longest} {}", flags(recipe)));
-        project.api(&format!("--group {letter} --version v1 --kind B {}", flags(recipe)));
     }
     let cluster = is_clean(&machine, &project);
     takes_samples(&cluster, &project);

@@ -188,7 +188,7 @@ impl<'a> Life<'a> {
                 reached = None;
             }
             if get(self.probes, "/readyz").is_ok() {
-                let state = Objects::of(&self.stage.everything.cluster, &self.namespace);
+                let state = Objects::of(self.stage.port, &self.namespace);
                 let is_end = match (phase, expected) {
                     (_, Some(expected)) => state == *expected,
                     (Phase::Delete, None) => state.is_empty(),
@@ -210,7 +210,7 @@ impl<'a> Life<'a> {
                 }
             }
             self.assert_alive();
-            sleep(Duration::from_millis(20));
+            sleep(Duration::from_millis(100));
         }
     }
 

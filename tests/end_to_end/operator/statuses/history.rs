@@ -43,7 +43,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn start(cluster: &Cluster) -> Self {
-        let paths = KINDS.iter().map(|kind| kind.path());
+        let paths = KINDS.iter().map(|kind| kind.path("default"));
         let paths = paths.chain(CHILDREN.map(str::to_owned));
         let events = Arc::default();
         let watches = paths.map(|path| watch(cluster, &path, &events)).collect();
