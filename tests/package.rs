@@ -53,12 +53,11 @@ fn files(root: &Path) -> BTreeSet<String> {
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => directories.push(path),
-                false => {
-                    _ = files.insert(path.strip_prefix(root).unwrap().to_str().unwrap().into())
-                }
+            if path.is_dir() {
+                directories.push(path);
+                continue;
             }
+            files.insert(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
         }
     }
     files

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::proxy::{Kill, Moment, Proxy};
-use super::state::Objects;
+use super::state::{Objects, items};
 use crate::operator::background::Background;
 use crate::operator::cluster::free_port;
 use crate::operator::everything::Kind;
@@ -153,11 +153,9 @@ impl<'a> Life<'a> {
 
     /// Waits for the end of an object, which may have a finalizer.
     fn until_gone(&mut self, what: &str) {
-        let cluster = &self.stage.everything.cluster;
-        let namespace = self.namespace.clone();
-        let get = ["get", what, "--namespace", &namespace, "--ignore-not-found"];
+        let path = self.kind.path(&self.namespace);
         let begin = Instant::now();
-        while !cluster.ok(&get).is_empty() {
+        while !items(self.stage.port, &path).is_empty() {
             assert!(begin.elapsed() < PATIENCE, "{what} does not go");
             if self.proxy.has_killed() {
                 self.restart();

@@ -73,7 +73,7 @@ impl Objects {
 }
 
 /// The objects of a list, each with the kind that only the list has.
-fn items(port: u16, path: &str) -> Vec<Value> {
+pub fn items(port: u16, path: &str) -> Vec<Value> {
     let list = get(port, path).unwrap_or_else(|answer| panic!("{path}: {answer}"));
     let mut list: Value = serde_json::from_str(&list).unwrap();
     let kind = list["kind"].as_str().unwrap().trim_end_matches("List").to_owned();
