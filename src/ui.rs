@@ -4,6 +4,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 
@@ -92,14 +94,14 @@ impl Ui {
 
     fn verb(&self, style: Style, verb: &str, object: &str) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{style}{verb:>12}{style:#} {}", visible(object));
+            print(&format!("{style}{verb:>12}{style:#} {}\n", visible(object)));
         }
     }
 
     /// Prints a line of text on stderr. Silent with `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            let _ = writeln!(anstream::stderr(), "{}", visible(text.as_ref()));
+            print(&format!("{}\n", visible(text.as_ref())));
         }
     }
 
@@ -113,13 +115,13 @@ impl Ui {
     /// Prints what went wrong beside the work of the command, also with `--quiet`.
     pub fn warning(&self, text: impl AsRef<str>) {
         let text = visible(text.as_ref());
-        let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {text}");
+        print(&format!("{WARNING}warning:{WARNING:#} {text}\n"));
     }
 
     /// Prints an error with its hint, also with `--quiet`. Returns the exit code.
     pub fn error(&self, error: &anyhow::Error) -> u8 {
         let message = format!("{error:#}");
-        let _ = writeln!(anstream::stderr(), "{BAD}error:{BAD:#} {}", visible(&message));
+        print(&format!("{BAD}error:{BAD:#} {}\n", visible(&message)));
         let user_error = error.downcast_ref::<UserError>();
         if let Some(hint) = user_error.and_then(UserError::hint) {
             print_hint(hint);
@@ -138,7 +140,7 @@ impl Ui {
             return default;
         }
         let choices = if default { "Y/n" } else { "y/N" };
-        let _ = write!(anstream::stderr(), "{} [{choices}] ", visible(question));
+        print(&format!("{} [{choices}] ", visible(question)));
         let mut answer = String::new();
         match io::stdin().read_line(&mut answer) {
             // The end of the input is no answer.
@@ -177,5 +179,15 @@ fn page(text: &str) -> io::Result<()> {
 }
 
 fn print_hint(hint: &str) {
-    let _ = writeln!(anstream::stderr(), "{NOTE}hint:{NOTE:#} {}", visible(hint));
+    print(&format!("{NOTE}hint:{NOTE:#} {}\n", visible(hint)));
+}
+
+/// Prints on stderr, at once: formatted right there, each word of a line would be a write of its own, and lines of
+/// processes that share a terminal would mix.
+fn print(text: &str) {
+    let stderr = io::stderr();
+    let _ = match AutoStream::choice(&stderr) {
+        ColorChoice::Never => stderr.lock().write_all(strip_str(text).to_string().as_bytes()),
+        _ => stderr.lock().write_all(text.as_bytes()),
+    };
 }
