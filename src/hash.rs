@@ -19,7 +19,7 @@ impl Hash {
 
     /// The hash of what a hasher has read, part by part.
     pub fn finish(hasher: Sha256) -> Self {
-        Self(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(base16ct::lower::encode_string(&hasher.finalize()))
     }
 }
 

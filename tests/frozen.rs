@@ -45,7 +45,7 @@ fn hashes(set: &'static TemplateSet) -> String {
     let mut lines = String::new();
     for (name, project) in [("plain", plain()), ("all", all(set))] {
         for (path, file) in Renderer::new(set).unwrap().render(&project).unwrap() {
-            writeln!(lines, "{} {name} {path}", Hash::of(&file.text)).unwrap();
+            writeln!(lines, "{} {name} {path}", Hash::of(file.text.as_bytes())).unwrap();
         }
     }
     lines

@@ -248,16 +248,17 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
 
 /// Warns of new Rust files that nobody compiles, because the user has moved or deleted what declared them.
 fn warn_of_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> {
-    let is_new = |step: &Step| step.action == Action::Create && step.path.ends_with(".rs");
     // In a new project, nothing of the user's is between opctl's files.
-    let is_all_new = plan.steps.iter().all(|step| step.action == Action::Create);
-    if is_all_new || !plan.steps.iter().any(is_new) {
+    if plan.steps.iter().all(|step| step.action == Action::Create) {
         return Ok(());
     }
-    let uncompiled = workspace.uncompiled()?;
-    let is_uncompiled = |step: &&Step| is_new(step) && uncompiled.contains(&step.path);
-    for step in plan.steps.iter().filter(is_uncompiled) {
-        ui.warning(format!("{} is compiled by nobody: no `mod` leads to it", step.path));
+    let is_new = |step: &&Step| step.action == Action::Create && step.path.ends_with(".rs");
+    let new: BTreeSet<&str> = plan.steps.iter().filter(is_new).map(|it| it.path.as_str()).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    for path in workspace.uncompiled(|path| new.contains(path))? {
+        ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ impl StatusArgs {
             }
             Format::Text => print(project, &files, ui)?,
         }
-        for path in workspace.uncompiled()? {
+        for path in workspace.uncompiled(|_| true)? {
             ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
         }
         if let Some(error) = defect_error(project) {

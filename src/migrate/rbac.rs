@@ -165,7 +165,7 @@ pub fn controllers(project: &Project, rules: &BTreeMap<String, Vec<Rule>>) -> Re
             comment.push_str(&format!("//     {line}\n"));
         }
         let text = file.text.replacen(ANCHOR, &format!("{comment}\n{ANCHOR}"), 1);
-        tree.insert(path, RenderedFile { text, ..file });
+        tree.insert(path, RenderedFile { text: text.into(), ..file });
     }
     Ok(tree)
 }

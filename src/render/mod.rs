@@ -14,6 +14,7 @@ pub mod templates;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
@@ -37,8 +38,8 @@ pub type Tree = BTreeMap<String, RenderedFile>;
 /// A rendered file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// The text of the file.
-    pub text: String,
+    /// The text of the file. What is copied verbatim, such as the runtime, stays where opctl embeds it.
+    pub text: Cow<'static, str>,
     /// Who owns the file.
     pub ownership: Ownership,
     /// What it is rendered for: `project`, a group, a version such as `cache/v1`, or a type such as
@@ -54,7 +55,7 @@ impl RenderedFile {
     /// A file that no model renders, which belongs to a type or to the project.
     pub fn extra(text: String, subject: String) -> Self {
         Self {
-            text,
+            text: text.into(),
             ownership: Ownership::Scaffolded,
             subject,
             template: String::new(),
@@ -130,7 +131,7 @@ impl Renderer {
             let mut text = self.run(job, &resources)?;
             if job.path == LOCK {
                 check_package(&text, &project.project_name)?;
-                text = lock::add_dependencies(&text, &project.project_name, &dependencies)?;
+                text = lock::add_dependencies(&text, &project.project_name, &dependencies)?.into();
             }
             let file = RenderedFile {
                 text,
@@ -226,20 +227,21 @@ impl Renderer {
         self.set.source(name).with_context(|| format!("no template `{name}`"))
     }
 
-    fn run(&self, job: &Job<'_>, resources: &[ResourceContext]) -> Result<String> {
+    fn run(&self, job: &Job<'_>, resources: &[ResourceContext]) -> Result<Cow<'static, str>> {
         if job.per == RenderPer::Verbatim {
-            return Ok(self.source(&job.template)?.to_owned());
+            return Ok(self.source(&job.template)?.into());
         }
         let mut context = job.subject.context();
         if let (RenderPer::Crd, Subject::Resource(storage)) = (job.per, job.subject) {
             context.insert("versions", &self.crd_versions(storage, resources)?);
         }
         let text = self.render_one(&job.template, &context)?;
-        Ok(match job.path.as_str() {
+        let text = match job.path.as_str() {
             LOCK => lock::sorted(&text),
             path if path.ends_with(".rs") => rustfmt::tidy(&text),
             _ => text,
-        })
+        };
+        Ok(text.into())
     }
 
     fn render_one(&self, template: &str, context: &Context) -> Result<String> {

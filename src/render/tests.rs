@@ -118,7 +118,7 @@ fn model_is_rendered_to_a_tree() {
     );
     let tree = Renderer::new(set()).unwrap().render(&project).unwrap();
     let actual: Vec<(&str, &str)> =
-        tree.iter().map(|(path, file)| (path.as_str(), file.text.as_str())).collect();
+        tree.iter().map(|(path, file)| (path.as_str(), &*file.text)).collect();
     assert_eq!(
         actual,
         [

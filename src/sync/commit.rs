@@ -111,7 +111,8 @@ fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) 
         .with_context(cannot_write)?;
     staged.push(unfinished.clone());
     staged.push(directory.clone());
-    sync_all(&staged, writer).with_context(cannot_write)?;
+    let staged = staged.iter().map(PathBuf::as_path);
+    writer.sync(&Vec::from_iter(staged)).with_context(cannot_write)?;
     writer.rename(&unfinished, &entries).with_context(cannot_write)?;
     writer.sync(&[&directory]).with_context(cannot_write)
 }
@@ -223,19 +224,15 @@ pub fn unused_name(place: &Path) -> PathBuf {
 
 /// Waits until the files of a journal, and the directories with their names, are on the disk.
 fn sync(journal: &Journal, root: &Path, writer: &mut impl Writer) -> io::Result<()> {
-    let places = journal.entries.iter().map(|entry| root.join(&entry.place));
-    let parents = places.flat_map(|place| {
-        let existing = place.ancestors().skip(1).find(|directory| directory.exists());
-        existing.map(Path::to_owned)
-    });
-    let mut directories: Vec<PathBuf> = parents.chain([root.to_owned()]).collect();
-    directories.sort();
-    directories.dedup();
-    sync_all(&directories, writer)
-}
-
-fn sync_all(paths: &[PathBuf], writer: &mut impl Writer) -> io::Result<()> {
-    writer.sync(&paths.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+    let parents: BTreeSet<PathBuf> = journal
+        .entries
+        .iter()
+        .filter_map(|entry| root.join(&entry.place).parent().map(Path::to_owned))
+        .collect();
+    let existing =
+        parents.iter().filter_map(|parent| parent.ancestors().find(|directory| directory.exists()));
+    let directories: BTreeSet<&Path> = existing.chain([root]).collect();
+    writer.sync(&Vec::from_iter(directories))
 }
 
 /// Removes the directory of the journal, with what is left in it.

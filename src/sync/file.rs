@@ -131,7 +131,7 @@ impl File<'_> {
 
     /// The table of the three-way merge: the action, and the contents to write.
     fn decide(&self, options: &PlanOptions) -> (Action, Option<Vec<u8>>) {
-        let bytes = |file: &RenderedFile| Some(file.text.clone().into_bytes());
+        let bytes = |file: &RenderedFile| Some(file.text.as_bytes().to_owned());
         let overwrite = options.overwrite.contains(self.path);
         match (self.base, self.ours.contents.as_deref(), self.theirs) {
             (_, None, None) => (Action::Identical, None),
@@ -190,7 +190,7 @@ impl File<'_> {
         let rewritten = self.rewrite.map(|rewrite| {
             (rewrite.rewrite(self.path, &base.text), rewrite.rewrite_bytes(self.path, ours))
         });
-        let base = base.text.as_str();
+        let base = &*base.text;
         let (new_base, edited) = match &rewritten {
             Some((base, ours)) => (base.as_str(), ours.as_slice()),
             None => (base, ours),

@@ -172,7 +172,7 @@ impl Lockfile {
 
 impl Entry {
     fn of(file: &RenderedFile) -> Self {
-        let hashes = BTreeSet::from([Hash::of(&file.text)]);
+        let hashes = BTreeSet::from([Hash::of(file.text.as_bytes())]);
         Self { hashes, subject: file.subject.clone(), ..Self::default() }
     }
 }
@@ -191,7 +191,7 @@ mod tests {
 
     fn tree(files: &[(&str, &str)]) -> Tree {
         let file = |text: &str| RenderedFile {
-            text: text.to_owned(),
+            text: text.to_owned().into(),
             ownership: Ownership::Scaffolded,
             subject: "project".to_owned(),
             template: String::new(),

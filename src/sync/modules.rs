@@ -1,6 +1,6 @@
 //! The Rust files below `src` that no `mod` leads to, so that nobody compiles them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use anyhow::Result;
 use proc_macro2::{TokenStream, TokenTree};
@@ -10,19 +10,22 @@ use super::disk::Disk;
 /// The files that cargo compiles by itself.
 const ROOTS: [&str; 3] = ["src/lib.rs", "src/main.rs", "build.rs"];
 
-/// The paths of the files that are not part of any crate. Where a file cannot be understood, or is included by
-/// its path, nothing is said of what it may lead to.
+/// Those of the files that are asked for that are not part of any crate. Where a file cannot be understood, or is
+/// included by its path, nothing is said of what it may lead to.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub(super) fn uncompiled(disk: &Disk) -> Result<Vec<String>> {
+pub(super) fn uncompiled(disk: &Disk, is_asked_for: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let files = disk.files(&BTreeSet::from(["src"]))?;
     let files: BTreeSet<String> = files.into_iter().filter(|path| path.ends_with(".rs")).collect();
     let is_root = |path: &&String| ROOTS.contains(&path.as_str()) || path.starts_with("src/bin/");
-    let mut todo: Vec<String> = files.iter().filter(is_root).cloned().collect();
+    let mut todo: VecDeque<String> = files.iter().filter(is_root).cloned().collect();
     let mut compiled: BTreeSet<String> = todo.iter().cloned().collect();
     let mut named = BTreeSet::new();
-    while let Some(path) = todo.pop() {
+    let is_missing = |path: &&String| is_asked_for(path) && !compiled.contains(*path);
+    let mut missing: BTreeSet<String> = files.iter().filter(is_missing).cloned().collect();
+    // From the roots down: what is asked for is often a leaf, which then need not be read.
+    while let Some(path) = todo.pop_front().filter(|_| !missing.is_empty()) {
         let text = disk.read(&path)?.contents.unwrap_or_default();
         let Ok(tokens) = String::from_utf8_lossy(&text).parse::<TokenStream>() else {
             return Ok(Vec::new());
@@ -33,16 +36,14 @@ pub(super) fn uncompiled(disk: &Disk) -> Result<Vec<String>> {
         for module in found.modules {
             for file in [format!("{module}.rs"), format!("{module}/mod.rs")] {
                 if files.contains(&file) && compiled.insert(file.clone()) {
-                    todo.push(file);
+                    missing.remove(&file);
+                    todo.push_back(file);
                 }
             }
         }
     }
-    let is_uncompiled = |path: &String| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        !compiled.contains(path) && !named.contains(name)
-    };
-    Ok(files.iter().filter(|path| is_uncompiled(path)).cloned().collect())
+    let is_named = |path: &String| named.contains(path.rsplit('/').next().unwrap_or(path));
+    Ok(missing.into_iter().filter(|path| !is_named(path)).collect())
 }
 
 /// The directory of the modules that a file declares.
@@ -129,9 +130,10 @@ mod tests {
         }
         let disk = Disk::new(directory.path()).unwrap();
         let expected = ["src/a/lost.rs", "src/a/lost/below.rs", "src/cli/comment.rs"];
-        assert_eq!(uncompiled(&disk).unwrap(), expected);
+        assert_eq!(uncompiled(&disk, |_| true).unwrap(), expected);
+        assert_eq!(uncompiled(&disk, |path| path.ends_with("comment.rs")).unwrap(), expected[2..]);
         // Of what cannot be read as Rust, nothing is said.
         fs::write(directory.path().join("src/cli.rs"), "fn broken( {").unwrap();
-        assert!(uncompiled(&disk).unwrap().is_empty());
+        assert!(uncompiled(&disk, |_| true).unwrap().is_empty());
     }
 }

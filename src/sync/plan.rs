@@ -215,7 +215,7 @@ fn copy_of_original(file: Option<&RenderedFile>, disk: &Disk) -> Result<Option<R
         return Ok(None);
     };
     let text = disk.read(original)?.contents.and_then(|bytes| String::from_utf8(bytes).ok());
-    Ok(text.map(|text| RenderedFile { text, ..file.clone() }))
+    Ok(text.map(|text| RenderedFile { text: text.into(), ..file.clone() }))
 }
 
 /// Two steps on one file would undo each other.

@@ -274,7 +274,7 @@ impl Workspace {
             // Without its base it would come back.
             let is_unknown = self.lock.contains(path) && !base.contains_key(path);
             if is_unknown && self.disk.read(path)?.contents.is_none() {
-                base.insert(path.clone(), RenderedFile { text: String::new(), ..file.clone() });
+                base.insert(path.clone(), RenderedFile { text: "".into(), ..file.clone() });
             }
         }
         let kept = render::extra_paths(new);
@@ -383,13 +383,13 @@ impl Workspace {
         references::find(words, &render(new)?, plan, &self.disk)
     }
 
-    /// The Rust files that nobody compiles, because no `mod` leads to them.
+    /// Those of the Rust files that are asked for that nobody compiles, because no `mod` leads to them.
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn uncompiled(&self) -> Result<Vec<String>> {
+    pub fn uncompiled(&self, is_asked_for: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         // The directories may be new.
-        modules::uncompiled(&Disk::new(self.disk.root())?)
+        modules::uncompiled(&Disk::new(self.disk.root())?, is_asked_for)
     }
 
     /// Tries a plan in a copy of the project. cargo prints its progress, and why something fails.

@@ -49,7 +49,7 @@ pub fn create(project: &Project, crd: &str) -> Result<(Project, String), String>
     let extra = extra_files(&new, &api, Some(&crd)).map_err(reason)?;
     assert_harmless(&extra);
     let types = extra.iter().find(|(path, _)| path.starts_with("src/api/")).unwrap();
-    Ok((new, types.1.text.clone()))
+    Ok((new, types.1.text.to_string()))
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn random_projects_are_refused_or_preserved() {
                 is_own && path.ends_with(".rs") && !path.ends_with("/mod.rs")
             };
             let own = tree.into_iter().filter(|(path, _)| is_source(path));
-            sources.extend(own.map(|(_, file)| file.text));
+            sources.extend(own.map(|(_, file)| file.text.into_owned()));
             // A file of the project is there already, so the command may stop at a conflict.
             let sandbox = Sandbox::new();
             sandbox.write("PROJECT", text);

@@ -469,7 +469,7 @@ fn rendered(directory: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(directory.join("PROJECT")).unwrap();
     let mut renderer = Renderer::new(TemplateSet::current()).unwrap();
     let tree = renderer.render(&Project::parse(&text).unwrap()).unwrap();
-    tree.into_iter().map(|(path, file)| (path, file.text)).collect()
+    tree.into_iter().map(|(path, file)| (path, file.text.into_owned())).collect()
 }
 
 /// Checks that a command has lost no edit: what it renders as before stays byte for byte, and what it

@@ -27,7 +27,7 @@ pub fn make_old(directory: &Path) {
     for (path, file) in
         Renderer::new(set).unwrap().render(&Project::parse(&model).unwrap()).unwrap()
     {
-        writeln!(lock, "{} {} {path}", Hash::of(&file.text), file.subject).unwrap();
+        writeln!(lock, "{} {} {path}", Hash::of(file.text.as_bytes()), file.subject).unwrap();
         write_file(directory, &path, &file.text);
     }
     write_file(directory, "PROJECT.lock", &lock);

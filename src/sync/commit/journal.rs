@@ -46,12 +46,13 @@ impl Journal {
             Ok(path.with_context(|| format!("{} is not in the project", place.display()))?.into())
         };
         let (mut directories, mut entries) = (BTreeSet::new(), Vec::new());
+        let mut known = BTreeSet::new();
         for step in steps(plan) {
             for parent in step.place.ancestors().skip(1) {
-                let directory = relative(parent)?;
-                if parent.exists() || !directories.insert(directory) {
+                if !known.insert(parent) || parent.exists() {
                     break; // and what is above it is known
                 }
+                directories.insert(relative(parent)?);
             }
             entries.push(Entry {
                 place: relative(&step.place)?,

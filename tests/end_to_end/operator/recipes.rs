@@ -93,7 +93,7 @@ fn tree(set: &'static TemplateSet, project: &str) -> Vec<(String, String)> {
     api.recipe = recipe;
     let model = model.with_api(&api).unwrap();
     let tree: Tree = Renderer::new(set).unwrap().render(&model).unwrap();
-    tree.into_iter().map(|(path, file)| (path, file.text)).collect()
+    tree.into_iter().map(|(path, file)| (path, file.text.into_owned())).collect()
 }
 
 fn collect(folder: &Path, prefix: &str, sources: &mut BTreeMap<String, &'static str>) {
