@@ -1,5 +1,6 @@
 //! The directory of a project: opens it, plans a change of its model, and applies the plan.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -236,16 +237,18 @@ impl Workspace {
             }
         }
         let rendered = renderer.render(new)?;
-        let mut theirs = rendered.clone();
+        let mut theirs = Cow::Borrowed(&rendered);
+        let mut written = Cow::Borrowed(&rendered);
         for (path, extra) in extra_files {
             let file = match rendered.get(&path) {
                 Some(file) => RenderedFile { text: extra.text, ..file.clone() },
-                None => extra,
+                None => {
+                    written.to_mut().insert(path.clone(), extra.clone());
+                    extra
+                }
             };
-            theirs.insert(path, file);
+            theirs.to_mut().insert(path, file);
         }
-        let mut written = theirs.clone();
-        written.extend(rendered);
         let kept = render::extra_paths(new);
         let mut gone = old.map(render::extra_paths).unwrap_or_default();
         gone.retain(|path| {
