@@ -49,8 +49,12 @@ impl Place {
     }
 
     fn update(&self) -> Output {
+        self.update_with(&[])
+    }
+
+    fn update_with(&self, args: &[&str]) -> Output {
         let mut opctl = Command::new(env!("CARGO_BIN_EXE_opctl"));
-        opctl.args(["update", "--no-check", "--templates"]).arg(old::templates());
+        opctl.args(["update", "--no-check", "--templates"]).arg(old::templates()).args(args);
         opctl.current_dir(&self.project).output().unwrap()
     }
 
@@ -126,23 +130,53 @@ fn edits_stay_and_conflict_only_where_opctl_has_changed_the_same_lines() {
 
         let output = place.update();
         let printed = String::from_utf8_lossy(&output.stderr);
-        let conflicts: Vec<&str> =
-            printed.lines().filter_map(|line| line.trim().strip_prefix("conflict ")).collect();
-        let conflicts: Vec<&str> =
-            conflicts.iter().filter_map(|line| line.split(' ').next()).collect();
-        assert_eq!(conflicts, edit.conflict.into_iter().collect::<Vec<_>>(), "{}", edit.name);
+        assert_eq!(conflicts(&printed), Vec::from_iter(edit.conflict), "{}", edit.name);
         if edit.conflict.is_none() {
             assert!(output.status.success(), "{}: {printed}", edit.name);
-            for line in added(&adapted(&base), &adapted(&edited)) {
-                let files = place.files();
-                let has_line = |text: &String| text.lines().any(|other| other == line);
-                assert!(files.values().any(has_line), "{}: {line} is lost", edit.name);
-            }
+            assert_eq!(lost(&base, &edited, &place.files()), Vec::<String>::new(), "{}", edit.name);
         }
     }
     let ours = EDITS.iter().filter(|edit| edit.conflict.is_some()).count();
     eprintln!("conflicts in {ours} of {} projects, in git in {by_git}", EDITS.len());
     assert!(ours < by_git, "{by_git}");
+}
+
+#[test]
+fn all_edits_together_conflict_only_where_one_of_them_does() {
+    let place = Place::old();
+    let base = place.files();
+    for edit in &EDITS {
+        (edit.make)(&place.project);
+    }
+    let edited = place.files();
+
+    let output = place.update_with(&["--conflicts", "inline"]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let expected: Vec<&str> = EDITS.iter().filter_map(|edit| edit.conflict).collect();
+    assert_eq!(conflicts(&printed), expected, "{printed}");
+    let files = place.files();
+    let markers = files.values().flat_map(|text| text.lines());
+    assert_eq!(markers.filter(|line| line.starts_with("<<<<<<<")).count(), expected.len());
+    assert_eq!(lost(&base, &edited, &files), Vec::<String>::new());
+}
+
+/// The files that an update reports as conflicts.
+fn conflicts(printed: &str) -> Vec<&str> {
+    let reported = printed.lines().filter_map(|line| line.trim().strip_prefix("conflict "));
+    reported.filter_map(|line| line.split(' ').next()).collect()
+}
+
+/// What an edit did that is not in the updated files: lines that it added, and files that it deleted.
+fn lost(
+    base: &BTreeMap<PathBuf, String>,
+    edited: &BTreeMap<PathBuf, String>,
+    updated: &BTreeMap<PathBuf, String>,
+) -> Vec<String> {
+    let has = |line: &String| updated.values().any(|text| text.lines().any(|other| other == line));
+    let lines = added(&adapted(base), &adapted(edited)).into_iter().filter(|line| !has(line));
+    let deleted = base.keys().filter(|path| !edited.contains_key(*path));
+    let recreated = deleted.filter(|path| updated.contains_key(*path));
+    lines.chain(recreated.map(|path| path.display().to_string())).collect()
 }
 
 /// The files with the names of today's runtime.
