@@ -44,7 +44,10 @@ impl UpdateArgs {
         let old = super::model(&workspace)?;
         let version = self.to.as_deref().unwrap_or(VERSION);
         let target = known(version)?;
-        let new = old.with_settings(Settings::default())?.with_version(version)?;
+        // What was chosen by hand belongs to the model from now on.
+        let features = Some(workspace.features(old)?);
+        let settings = Settings { features, ..Settings::default() };
+        let new = old.with_settings(settings)?.with_version(version)?;
         let set = match &self.templates {
             Some(directory) => read_templates(directory)?,
             None => TemplateSet::of(&old.cli_version)?.unwrap_or_else(TemplateSet::current),

@@ -86,9 +86,36 @@ pub fn listed(kustomization: &str) -> Option<BTreeSet<Feature>> {
     Some(Feature::ALL.into_iter().filter(is_listed).collect())
 }
 
+/// A [`FEATURES_FILE`] in which exactly these components are listed, of those that have a line: the others are
+/// commented out.
+pub fn chosen(kustomization: &str, features: &BTreeSet<Feature>) -> String {
+    let lines = kustomization.split_inclusive('\n').map(|line| {
+        let item = line.trim_start_matches('#');
+        let path = item.strip_prefix("- ").and_then(|item| item.split_whitespace().next());
+        let is_path = |feature: &Feature| path.is_some() && feature.component() == path;
+        match Feature::ALL.into_iter().find(is_path) {
+            Some(feature) if features.contains(&feature) => item.to_owned(),
+            Some(_) => format!("#{item}"),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chosen_components_are_listed_and_no_others() {
+        let text =
+            "components:\n#- ../grafana  # a dashboard\n- ../prometheus\n- ../mine\n# - text\n";
+        let features = BTreeSet::from([Feature::Grafana, Feature::Helm]);
+        let expected =
+            "components:\n- ../grafana  # a dashboard\n#- ../prometheus\n- ../mine\n# - text\n";
+        assert_eq!(chosen(text, &features), expected);
+        assert_eq!(chosen(expected, &features), expected);
+    }
 
     #[test]
     fn listed_components_are_features() {

@@ -28,7 +28,7 @@ use serde_yaml::Mapping;
 pub use api::{ApiRequest, CheckedApi, NAMESPACED, PLURAL, check_value, flag_of};
 pub use edit::{KindRequest, Settings};
 pub use external::{ExternalType, Origin};
-pub use feature::{FEATURES_FILE, Feature, listed};
+pub use feature::{FEATURES_FILE, Feature, chosen, listed};
 pub(crate) use file::invalid_project;
 pub use gvk::Gvk;
 use image::PinnedImage;

@@ -224,16 +224,8 @@ impl Workspace {
         let (mut base, mut lock) = (Tree::new(), self.lock.clone());
         if let Some(project) = old {
             base = renderer.render(project)?;
-            let chosen = self.features(project)?;
-            if new.features() != project.features() && chosen != *project.features() {
-                // What the user has chosen by hand is what the change begins with.
-                let features = Settings { features: Some(chosen), ..Settings::default() };
-                let mut chosen = renderer.render(&project.with_settings(features)?)?;
-                let path = project::FEATURES_FILE;
-                if let (Some(written), Some(chosen)) = (base.get_mut(path), chosen.remove(path)) {
-                    lock = lock.with_choice(path, written, &chosen);
-                    *written = chosen;
-                }
+            if new.features() != project.features() {
+                lock = choose(&mut base, &lock, &self.features(project)?);
             }
         }
         let rendered = renderer.render(new)?;
@@ -272,6 +264,7 @@ impl Workspace {
     ) -> Result<Plan> {
         let mut base = Renderer::new(set)?.render(old)?;
         base.retain(|path, file| self.lock.is_base(path, &file.text));
+        let lock = choose(&mut base, &self.lock, new.features());
         let theirs = Renderer::new(target)?.render(new)?;
         for (path, file) in &theirs {
             // Without its base it would come back.
@@ -285,7 +278,7 @@ impl Workspace {
             !kept.contains(*path) && !theirs.contains_key(*path) && !base.contains_key(*path)
         });
         let gone = gone.map(str::to_owned).collect();
-        self.finish(new, &base, (&theirs, &theirs), &gone, &self.lock, options)
+        self.finish(new, &base, (&theirs, &theirs), &gone, &lock, options)
     }
 
     /// Plans the files that a command generates from others, which are not part of the model.
@@ -426,6 +419,17 @@ impl Current {
             |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
         Ok(merged.into_iter().chain([commented]).find(has_same_model).unwrap_or(text))
     }
+}
+
+/// Begins a change with the components that the user has chosen by hand, as if opctl had written them so.
+/// Returns the lock file that says so.
+fn choose(base: &mut Tree, lock: &Lockfile, features: &BTreeSet<Feature>) -> Lockfile {
+    let Some(written) = base.get_mut(project::FEATURES_FILE) else { return lock.clone() };
+    let text = project::chosen(&written.text, features).into();
+    let chosen = RenderedFile { text, ..written.clone() };
+    let lock = lock.with_choice(project::FEATURES_FILE, written, &chosen);
+    *written = chosen;
+    lock
 }
 
 /// What the templates of this opctl make of a model.

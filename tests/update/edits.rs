@@ -13,30 +13,24 @@ const TEST: &str = "tests/cache_memcached.rs";
 pub struct Edit {
     pub name: &'static str,
     pub make: fn(&Path),
-    /// The file in which opctl has changed the very same lines.
-    pub conflict: Option<&'static str>,
 }
 
 pub const EDITS: [Edit; 15] = [
-    Edit { name: "a field of the specification", make: field, conflict: None },
-    Edit { name: "a second child", make: child, conflict: None },
-    Edit { name: "a module", make: module, conflict: None },
-    Edit { name: "a line in the reconciler", make: log, conflict: None },
-    Edit { name: "a unit test", make: unit_test, conflict: None },
-    Edit { name: "an integration test", make: integration_test, conflict: None },
-    Edit { name: "a line in main", make: main, conflict: None },
-    Edit { name: "a dependency", make: dependency, conflict: None },
-    Edit { name: "other widths", make: reformat, conflict: None },
-    Edit { name: "the image and a target of make", make: makefile, conflict: None },
-    Edit { name: "other resources", make: resources, conflict: None },
-    Edit {
-        name: "a feature by hand",
-        make: feature,
-        conflict: Some("config/default/kustomization.yaml"),
-    },
-    Edit { name: "another sample", make: sample, conflict: None },
-    Edit { name: "another README", make: readme, conflict: None },
-    Edit { name: "no workflow", make: workflow, conflict: None },
+    Edit { name: "a field of the specification", make: field },
+    Edit { name: "a second child", make: child },
+    Edit { name: "a module", make: module },
+    Edit { name: "a line in the reconciler", make: log },
+    Edit { name: "a unit test", make: unit_test },
+    Edit { name: "an integration test", make: integration_test },
+    Edit { name: "a line in main", make: main },
+    Edit { name: "a dependency", make: dependency },
+    Edit { name: "other widths", make: reformat },
+    Edit { name: "the image and a target of make", make: makefile },
+    Edit { name: "other resources", make: resources },
+    Edit { name: "a feature by hand", make: feature },
+    Edit { name: "another sample", make: sample },
+    Edit { name: "another README", make: readme },
+    Edit { name: "no workflow", make: workflow },
 ];
 
 fn field(project: &Path) {

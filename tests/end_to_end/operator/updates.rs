@@ -16,7 +16,7 @@ fn an_edited_project_works_after_an_update() {
     project.api("--group cache --version v1alpha1 --kind Memcached");
     let directory = project.path("");
     old::make_old(directory.as_ref());
-    for edit in edits::EDITS.iter().filter(|edit| edit.conflict.is_none()) {
+    for edit in &edits::EDITS {
         timed(edit.name, || (edit.make)(directory.as_ref()));
     }
 
