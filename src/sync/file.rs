@@ -1,5 +1,6 @@
 //! What a plan does with one file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,7 +11,7 @@ use super::commit;
 use super::disk::{Disk, Found};
 use super::lockfile::Lockfile;
 use super::merge::{self, Merged};
-use super::plan::{Conflicts, PlanOptions, Step};
+use super::plan::{Conflicts, Contents, PlanOptions, Step};
 use super::rewrite::Rewrite;
 use super::style;
 use crate::render::files::Ownership;
@@ -35,14 +36,14 @@ pub fn rewritten_steps(
             return Ok(Vec::new());
         }
         let codemods = rewrite.applied(old, "", &contents);
-        let step = Step::of(old, Action::Merge, ours.place, Some(rewritten));
+        let step = Step::of(old, Action::Merge, ours.place, Some(rewritten.into()));
         return Ok(vec![Step { codemods, ..step }]);
     }
     if is_occupied(new, &target, options) {
         return Ok(vec![Step::of(new, Action::Conflict(Reason::Exists), target.place, None)]);
     }
     let mut steps: Vec<_> = copy(new, &target).into_iter().collect();
-    let step = Step::of(new, Action::Move, target.place, Some(rewritten));
+    let step = Step::of(new, Action::Move, target.place, Some(rewritten.into()));
     steps.extend(moving(step, old, ours.place));
     Ok(steps)
 }
@@ -62,7 +63,7 @@ fn moving(step: Step, old: &str, place: PathBuf) -> [Step; 2] {
 fn copy(path: &str, ours: &Found) -> Option<Step> {
     let place = commit::unused_name(&ours.place);
     let path = Path::new(path).parent()?.join(place.file_name()?).to_str()?.to_owned();
-    let step = Step::of(&path, Action::Copy, place, Some(ours.contents.clone()?));
+    let step = Step::of(&path, Action::Copy, place, Some(ours.contents.clone()?.into()));
     Some(Step { like: Some(ours.place.clone()), ..step })
 }
 
@@ -112,7 +113,7 @@ impl File<'_> {
             Action::Update | Action::Identical | Action::Keep(_) => Action::Move,
             action => action,
         };
-        let step = Step::of(path, action, target.place, contents.or(Some(ours)));
+        let step = Step::of(path, action, target.place, contents.or(Some(ours.into())));
         steps.extend(moving(step, self.path, self.ours.place));
         steps
     }
@@ -130,8 +131,13 @@ impl File<'_> {
     }
 
     /// The table of the three-way merge: the action, and the contents to write.
-    fn decide(&self, options: &PlanOptions) -> (Action, Option<Vec<u8>>) {
-        let bytes = |file: &RenderedFile| Some(file.text.as_bytes().to_owned());
+    fn decide(&self, options: &PlanOptions) -> (Action, Option<Contents>) {
+        let bytes = |file: &RenderedFile| {
+            Some(match &file.text {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.clone().into_bytes()),
+            })
+        };
         let overwrite = options.overwrite.contains(self.path);
         match (self.base, self.ours.contents.as_deref(), self.theirs) {
             (_, None, None) => (Action::Identical, None),
@@ -162,18 +168,18 @@ impl File<'_> {
         ours: &[u8],
         theirs: &RenderedFile,
         options: &PlanOptions,
-    ) -> (Action, Option<Vec<u8>>) {
+    ) -> (Action, Option<Contents>) {
         let conflict = |reason, marked| self.conflict(reason, theirs, marked, options);
         if self.ours.read_only {
             return conflict(Reason::ReadOnly, None);
         }
         if self.is_pristine(ours) {
-            return (Action::Update, Some(merge::in_style_of(ours, &theirs.text)));
+            return (Action::Update, Some(merge::in_style_of(ours, &theirs.text).into()));
         }
         let Some(base) = base else {
             return match self.lock.contains(self.path) {
                 true if merge::has_markers(ours) => conflict(Reason::Markers, None),
-                true => conflict(Reason::Edited, merge::both(ours, &theirs.text)),
+                true => conflict(Reason::Edited, merge::both(ours, &theirs.text).map(Cow::Owned)),
                 false => conflict(Reason::Exists, None),
             };
         };
@@ -207,9 +213,9 @@ impl File<'_> {
         }
         match merged {
             Merged::Clean(merged) if merged == ours => (Action::Identical, None),
-            Merged::Clean(merged) => (Action::Merge, Some(merged)),
-            Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked)),
-            Merged::Duplicate(marked) => conflict(Reason::Duplicate, Some(marked)),
+            Merged::Clean(merged) => (Action::Merge, Some(merged.into())),
+            Merged::Conflict(marked) => conflict(Reason::Overlap, Some(marked.into())),
+            Merged::Duplicate(marked) => conflict(Reason::Duplicate, Some(marked.into())),
             Merged::Binary => conflict(Reason::Binary, None),
         }
     }
@@ -242,9 +248,9 @@ impl File<'_> {
         &self,
         reason: Reason,
         theirs: &RenderedFile,
-        marked: Option<Vec<u8>>,
+        marked: Option<Contents>,
         options: &PlanOptions,
-    ) -> (Action, Option<Vec<u8>>) {
+    ) -> (Action, Option<Contents>) {
         match (theirs.ownership, marked) {
             (Ownership::Derived, _) if self.path == LOCK => {
                 (Action::Keep("kept; cargo updates it"), None)

@@ -41,7 +41,7 @@ impl Output {
                 Some(_) => Action::Conflict(Reason::Exists),
             };
             let writes = matches!(action, Action::Create | Action::Update);
-            let contents = writes.then(|| text.clone().into_bytes());
+            let contents = writes.then(|| text.clone().into_bytes().into());
             steps.push(Step::of(path, action, found.place, contents));
         }
         for directory in &self.directories {

@@ -1,5 +1,6 @@
 //! The plan of a command: the merge of base, ours and theirs for each file.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ use super::rewrite::Rewrite;
 use crate::error::UserError;
 use crate::render::{RenderedFile, Tree};
 
+/// What a step writes. What opctl embeds is not copied.
+pub(super) type Contents = Cow<'static, [u8]>;
+
 /// One file of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -27,14 +31,14 @@ pub struct Step {
     /// The real path, after symbolic links.
     pub(super) place: PathBuf,
     /// The new contents, if they change.
-    pub(super) contents: Option<Vec<u8>>,
+    pub(super) contents: Option<Contents>,
     /// The file whose permissions a new file gets.
     pub(super) like: Option<PathBuf>,
     pub(super) executable: bool,
     /// How the user's code follows the API of the runtime in this file.
     pub codemods: Vec<Codemod>,
     /// The file with both versions between markers, if the step is a conflict that has them.
-    pub(super) marked: Option<Vec<u8>>,
+    pub(super) marked: Option<Contents>,
 }
 
 /// How conflicts are handled.
@@ -152,7 +156,7 @@ impl Step {
         path: &str,
         action: Action,
         place: PathBuf,
-        contents: Option<Vec<u8>>,
+        contents: Option<Contents>,
     ) -> Self {
         let path = path.to_owned();
         Self {
@@ -170,7 +174,7 @@ impl Step {
 
     /// The step with what it writes or, if it is a conflict, with what it would write between markers.
     #[must_use]
-    pub(super) fn with(self, contents: Option<Vec<u8>>) -> Self {
+    pub(super) fn with(self, contents: Option<Contents>) -> Self {
         match self.action {
             Action::Conflict(_) => Self { marked: contents, ..self },
             _ => Self { contents, ..self },

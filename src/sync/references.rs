@@ -1,5 +1,6 @@
 //! What the user's code mentions.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -58,7 +59,7 @@ pub(super) fn find(
             Some(step) if step.contents.is_some() => step.contents.clone(),
             // What is deleted, and what stays but no longer belongs to the project.
             Some(step) if step.writes() || matches!(step.action, Action::Keep(_)) => None,
-            _ => disk.read(&path)?.contents,
+            _ => disk.read(&path)?.contents.map(Cow::Owned),
         };
         let Some(contents) = contents else { continue };
         let text = String::from_utf8_lossy(&contents);

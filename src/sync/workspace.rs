@@ -335,7 +335,7 @@ impl Workspace {
                 && let Some(ours) = self.disk.read(old)?.contents
                 && self.lock.is_substitute(old, &ours)
             {
-                let text = step.contents.as_ref().unwrap_or(&ours);
+                let text = step.contents.as_deref().unwrap_or(&ours);
                 lock.substitute(&step.path, &String::from_utf8_lossy(text));
             }
         }
@@ -344,11 +344,12 @@ impl Workspace {
 
     /// The step that writes `PROJECT.lock`, which users do not edit.
     fn lock_step(&self, lock: &Lockfile) -> Result<Step> {
-        let (text, found) = (lock.to_text().into_bytes(), self.disk.read(lockfile::FILE)?);
+        let text = lock.to_text().into_bytes();
+        let found = self.disk.read(lockfile::FILE)?;
         let (action, contents) = match &found.contents {
-            None => (Action::Create, Some(text)),
+            None => (Action::Create, Some(text.into())),
             Some(old) if *old == text => (Action::Identical, None),
-            Some(_) => (Action::Update, Some(text)),
+            Some(_) => (Action::Update, Some(text.into())),
         };
         Ok(Step::of(lockfile::FILE, action, found.place, contents))
     }
@@ -363,7 +364,7 @@ impl Workspace {
             Some(current) => (Action::Update, Some(current.edited(new, text)?)),
         };
         let place = self.disk.read(project::FILE)?.place;
-        Ok(Step::of(project::FILE, action, place, contents.map(String::into_bytes)))
+        Ok(Step::of(project::FILE, action, place, contents.map(|text| text.into_bytes().into())))
     }
 
     /// The lines of the user's code that mention one of these words after a plan.

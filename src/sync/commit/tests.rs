@@ -188,7 +188,7 @@ impl Command for EveryEffect {
             return Ok(());
         }
         let step = |path: &str, action, contents: Option<&str>| {
-            let contents = contents.map(|text| text.as_bytes().to_vec());
+            let contents = contents.map(|text| text.as_bytes().to_vec().into());
             Step::of(path, action, root.join(path), contents)
         };
         let mut steps = vec![
@@ -434,7 +434,7 @@ fn what_a_user_edits_after_a_kill_stays() {
     for operation in 0.. {
         let directory = copy(&before);
         let file = directory.path().join("file");
-        let step = Step::of("file", Action::Update, file.clone(), Some(b"new".to_vec()));
+        let step = Step::of("file", Action::Update, file.clone(), Some(b"new".to_vec().into()));
         let mut writer = Interrupted::new((Failure::Kill, operation));
         let result = commit(&Plan { steps: vec![step] }, directory.path(), &mut writer);
         let is_written = fs::read(&file).unwrap() == b"new";
