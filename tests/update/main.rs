@@ -226,6 +226,7 @@ fn conflicts_in_git(
 ) -> bool {
     let directory = tempfile::tempdir().unwrap();
     base.iter().any(|(path, base)| match (ours.get(path), theirs.get(path)) {
+        (Some(ours), Some(theirs)) if ours == base || theirs == base || ours == theirs => false,
         (Some(ours), Some(theirs)) => {
             for (name, text) in [("ours", ours), ("base", base), ("theirs", theirs)] {
                 fs::write(directory.path().join(name), text).unwrap();
