@@ -3,6 +3,7 @@
 
 mod action;
 mod adopt;
+mod choice;
 mod codemods;
 mod comments;
 mod commit;

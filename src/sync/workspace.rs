@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 
 use super::action::Action;
 use super::adopt::{self, Adopted};
+use super::choice;
 use super::comments;
 use super::commit::{self, FileSystem};
 use super::diff::{self, DiffOptions, FileDiff};
@@ -225,7 +226,7 @@ impl Workspace {
         if let Some(project) = old {
             base = renderer.render(project)?;
             if new.features() != project.features() {
-                lock = choose(&mut base, &lock, &self.features(project)?);
+                choice::begin_with(&self.features(project)?, &mut base, &mut lock);
             }
         }
         let rendered = renderer.render(new)?;
@@ -249,8 +250,9 @@ impl Workspace {
         self.finish(new, &base, (&theirs, &written), &gone, &lock, options)
     }
 
-    /// Plans the update of the project to `new`, the same model with the templates `target`. What opctl once wrote
-    /// is the base of a file only if `old` is still rendered to it by `set`.
+    /// Plans the update of the project to `new`, the same model with the templates `target`, and with the features
+    /// that were chosen by hand. What opctl once wrote is the base of a file only if `old` is still rendered to it by
+    /// `set`.
     ///
     /// # Errors
     /// If a model cannot be rendered, or if a file cannot be read.
@@ -264,7 +266,8 @@ impl Workspace {
     ) -> Result<Plan> {
         let mut base = Renderer::new(set)?.render(old)?;
         base.retain(|path, file| self.lock.is_base(path, &file.text));
-        let lock = choose(&mut base, &self.lock, new.features());
+        let mut lock = self.lock.clone();
+        choice::begin_with(new.features(), &mut base, &mut lock);
         let theirs = Renderer::new(target)?.render(new)?;
         for (path, file) in &theirs {
             // Without its base it would come back.
@@ -420,17 +423,6 @@ impl Current {
             |text: &String| Project::parse(text).is_ok_and(|project| project == *new);
         Ok(merged.into_iter().chain([commented]).find(has_same_model).unwrap_or(text))
     }
-}
-
-/// Begins a change with the components that the user has chosen by hand, as if opctl had written them so.
-/// Returns the lock file that says so.
-fn choose(base: &mut Tree, lock: &Lockfile, features: &BTreeSet<Feature>) -> Lockfile {
-    let Some(written) = base.get_mut(project::FEATURES_FILE) else { return lock.clone() };
-    let text = project::chosen(&written.text, features).into();
-    let chosen = RenderedFile { text, ..written.clone() };
-    let lock = lock.with_choice(project::FEATURES_FILE, written, &chosen);
-    *written = chosen;
-    lock
 }
 
 /// What the templates of this opctl make of a model.
