@@ -158,10 +158,13 @@ fn lost(
     edited: &BTreeMap<PathBuf, String>,
     updated: &BTreeMap<PathBuf, String>,
 ) -> Vec<String> {
-    // The comment after an item of a list is opctl's.
-    let item = |line: &str| line.split("  #").next().unwrap_or(line).trim_end().to_owned();
     let has = |line: &String| {
-        updated.values().any(|text| text.lines().any(|other| other == line || other == item(line)))
+        // The comment after a part of config/default is opctl's.
+        let line = match line.split_once("  #") {
+            Some((item, _)) if item.starts_with("- ../") => item.trim_end(),
+            _ => line,
+        };
+        updated.values().any(|text| text.lines().any(|other| other == line))
     };
     let lines = added(&adapted(base), &adapted(edited)).into_iter().filter(|line| !has(line));
     let deleted = base.keys().filter(|path| !edited.contains_key(*path));
