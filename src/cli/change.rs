@@ -108,7 +108,7 @@ impl Flags {
         if self.dry_run {
             return Ok(false);
         }
-        warn_of_uncompiled(workspace, plan, ui)?;
+        warn_of_new_uncompiled(workspace, plan, ui)?;
         match marked(plan) {
             None => Ok(true),
             Some(error) => Err(error.into()),
@@ -247,7 +247,7 @@ fn json(plan: &Plan) -> Result<serde_json::Value> {
 }
 
 /// Warns of new Rust files that nobody compiles, because the user has moved or deleted what declared them.
-fn warn_of_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> {
+fn warn_of_new_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> {
     // In a new project, nothing of the user's is between opctl's files.
     if plan.steps.iter().all(|step| step.action == Action::Create) {
         return Ok(());
@@ -257,7 +257,19 @@ fn warn_of_uncompiled(workspace: &Workspace, plan: &Plan, ui: Ui) -> Result<()> 
     if new.is_empty() {
         return Ok(());
     }
-    for path in workspace.uncompiled(|path| new.contains(path))? {
+    warn_of_uncompiled(workspace, |path| new.contains(path), ui)
+}
+
+/// Warns of those Rust files that are asked for and that nobody compiles.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn warn_of_uncompiled(
+    workspace: &Workspace,
+    is_asked_for: impl Fn(&str) -> bool,
+    ui: Ui,
+) -> Result<()> {
+    for path in workspace.uncompiled(is_asked_for)? {
         ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
     }
     Ok(())

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Format;
 use super::audit::defect_error;
+use super::change::warn_of_uncompiled;
 use crate::error::UserError;
 use crate::project::{Project, VERSION};
 use crate::sync::{FileState, FileStatus, Workspace};
@@ -59,9 +60,7 @@ impl StatusArgs {
             }
             Format::Text => print(project, &files, ui)?,
         }
-        for path in workspace.uncompiled(|_| true)? {
-            ui.warning(format!("{path} is compiled by nobody: no `mod` leads to it"));
-        }
+        warn_of_uncompiled(&workspace, |_| true, ui)?;
         if let Some(error) = defect_error(project) {
             ui.warning(format!("{error}: `opctl audit --defects` lists them"));
         }

@@ -195,10 +195,9 @@ impl ResourceContext {
         let api_group = resource.api_group();
         let path = format!("{}::{}", resource.version, resource.kind);
         let long = path.len() > LONGEST_PATH;
-        let core = resource.core.then(|| builtin::find(&resource.gvk()).ok()).flatten();
-        let module = match core {
-            Some((builtin, _)) => builtin.module.clone(),
-            None => format!("crate::api::{}::{}", group.ident, resource.version),
+        let module = match resource.core.then(|| builtin::find(&resource.gvk())) {
+            Some(Ok((builtin, _))) => builtin.module.clone(),
+            _ => format!("crate::api::{}::{}", group.ident, resource.version),
         };
         Self {
             group: resource.group.clone(),
