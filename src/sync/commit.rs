@@ -3,7 +3,7 @@
 //!
 //! 1. In the directory of the journal, the new files are written, and the files that they replace get a
 //!    second name. A file that cannot be written is found here. The journal itself is written last.
-//! 2. The new files are renamed to their places, `PROJECT` last.
+//! 2. The new directories, then the other new files are renamed to their places, `PROJECT` last.
 //! 3. The journal is removed: the command is done.
 //!
 //! What a step wrote is on the disk before the next step begins. An error undoes the commit at once. After a
@@ -14,7 +14,7 @@ mod journal;
 mod tests;
 mod writer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ use super::plan::Plan;
 use crate::error::UserError;
 use crate::hash::Hash;
 pub use journal::{DIRECTORY, steps};
-use journal::{Entry, Journal};
+use journal::{Entry, Journal, Staging};
 pub use writer::{Attributes, FileSystem, Writer};
 
 /// Writes a plan in the project at `root`.
@@ -39,8 +39,9 @@ pub fn commit(plan: &Plan, root: &Path, writer: &mut impl Writer) -> Result<()> 
         return Ok(());
     }
     let journal = Journal::new(plan, root)?;
-    let written = stage(plan, &journal, root, writer)
-        .and_then(|()| publish(plan, &journal, root, writer))
+    let staging = Staging::new(&journal, root);
+    let written = stage(plan, &journal, &staging, root, writer)
+        .and_then(|()| publish(plan, &journal, &staging, root, writer))
         .and_then(|()| finish(root, writer).context("cannot finish the change"));
     if let Err(error) = written {
         return Err(match undo(root, writer) {
@@ -64,8 +65,9 @@ pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
         clear(root, writer)?;
         return Ok(false);
     };
+    let staging = Staging::new(&journal, root);
     for (number, entry) in journal.entries.iter().enumerate().rev() {
-        restore(root, number, entry, writer)
+        restore(root, &staging, number, entry, writer)
             .with_context(|| format!("cannot restore {}", entry.place.display()))?;
     }
     for directory in journal.directories.iter().rev() {
@@ -79,12 +81,22 @@ pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
 }
 
 /// Writes everything in the directory of the journal.
-fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) -> Result<()> {
+fn stage(
+    plan: &Plan,
+    journal: &Journal,
+    staging: &Staging<'_>,
+    root: &Path,
+    writer: &mut impl Writer,
+) -> Result<()> {
     let directory = root.join(DIRECTORY);
     let cannot_write = || format!("cannot write {DIRECTORY}");
-    check_file_system(plan, root)?;
+    check_file_system(journal, root)?;
     writer.create_private_directory(&directory).with_context(cannot_write)?;
     let mut staged = Vec::new();
+    for directory in journal.directories.iter().filter_map(|path| staging.in_tree(path)) {
+        writer.create_directory(&directory).with_context(cannot_write)?;
+        staged.push(directory);
+    }
     for (number, (step, entry)) in steps(plan).zip(&journal.entries).enumerate() {
         let cannot_write = || format!("cannot write {}", step.path);
         if let Some(contents) = &step.contents {
@@ -93,7 +105,7 @@ fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) 
                 (None, true) => Attributes::Like(&step.place),
                 (None, false) => Attributes::New { executable: step.executable },
             };
-            let file = journal::new(root, number);
+            let file = staging.file(number, entry);
             writer.write(&file, contents, attributes).with_context(cannot_write)?;
             staged.push(file);
         }
@@ -118,13 +130,13 @@ fn stage(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) 
 }
 
 /// Renames must not leave the file system, which would fail in the middle of the commit.
-fn check_file_system(plan: &Plan, root: &Path) -> Result<()> {
-    let parents: BTreeSet<&Path> = steps(plan).filter_map(|step| step.place.parent()).collect();
+fn check_file_system(journal: &Journal, root: &Path) -> Result<()> {
+    let created: HashSet<&Path> = journal.directories.iter().map(PathBuf::as_path).collect();
+    let paths = journal.entries.iter().map(|entry| &entry.place).chain(&journal.directories);
     let device = fs::metadata(root)?.dev();
-    for parent in parents {
-        let metadata = parent.ancestors().find_map(|directory| fs::metadata(directory).ok());
-        if metadata.is_some_and(|metadata| metadata.dev() != device) {
-            let problem = format!("{} is on another file system", parent.display());
+    for parent in parents(paths).into_iter().filter(|parent| !created.contains(parent)) {
+        if fs::metadata(root.join(parent))?.dev() != device {
+            let problem = format!("{} is on another file system", root.join(parent).display());
             return Err(UserError::failure(problem)
                 .with_hint("keep the files of a project on one file system, except for `target`")
                 .into());
@@ -134,18 +146,25 @@ fn check_file_system(plan: &Plan, root: &Path) -> Result<()> {
 }
 
 /// Renames everything to its place.
-fn publish(plan: &Plan, journal: &Journal, root: &Path, writer: &mut impl Writer) -> Result<()> {
-    for directory in &journal.directories {
+fn publish(
+    plan: &Plan,
+    journal: &Journal,
+    staging: &Staging<'_>,
+    root: &Path,
+    writer: &mut impl Writer,
+) -> Result<()> {
+    for directory in &staging.trees {
+        let tree = staging.in_tree(directory).unwrap_or_default();
         writer
-            .create_directory(&root.join(directory))
+            .rename(&tree, &root.join(directory))
             .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     }
-    for (number, step) in steps(plan).enumerate() {
+    for (number, (step, entry)) in steps(plan).zip(&journal.entries).enumerate() {
         if step.action == Action::Delete {
             writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
-        } else {
+        } else if staging.in_tree(&entry.place).is_none() {
             writer
-                .rename(&journal::new(root, number), &step.place)
+                .rename(&staging.file(number, entry), &step.place)
                 .with_context(|| format!("cannot write {}", step.path))?;
         }
     }
@@ -181,7 +200,13 @@ fn finish(root: &Path, writer: &mut impl Writer) -> io::Result<()> {
 }
 
 /// Brings back what was at the place of an entry. Can be done again after it was interrupted.
-fn restore(root: &Path, number: usize, entry: &Entry, writer: &mut impl Writer) -> io::Result<()> {
+fn restore(
+    root: &Path,
+    staging: &Staging<'_>,
+    number: usize,
+    entry: &Entry,
+    writer: &mut impl Writer,
+) -> io::Result<()> {
     let (place, old) = (root.join(&entry.place), journal::old(root, number));
     let Some(hash) = &entry.new else {
         return match place.exists() || !old.exists() {
@@ -192,7 +217,7 @@ fn restore(root: &Path, number: usize, entry: &Entry, writer: &mut impl Writer) 
             }
         };
     };
-    if journal::new(root, number).exists() {
+    if staging.file(number, entry).exists() {
         return Ok(()); // not in its place yet
     }
     let is_as_written = fs::read(&place).is_ok_and(|contents| Hash::of(contents) == *hash);
@@ -224,27 +249,39 @@ pub fn unused_name(place: &Path) -> PathBuf {
 
 /// Waits until the files of a journal, and the directories with their names, are on the disk.
 fn sync(journal: &Journal, root: &Path, writer: &mut impl Writer) -> io::Result<()> {
-    let parents: BTreeSet<PathBuf> = journal
-        .entries
-        .iter()
-        .filter_map(|entry| root.join(&entry.place).parent().map(Path::to_owned))
-        .collect();
+    let paths = journal.entries.iter().map(|entry| &entry.place).chain(&journal.directories);
+    let parents = parents(paths);
+    let parents: Vec<PathBuf> = parents.into_iter().map(|parent| root.join(parent)).collect();
     let existing =
         parents.iter().filter_map(|parent| parent.ancestors().find(|directory| directory.exists()));
     let directories: BTreeSet<&Path> = existing.chain([root]).collect();
     writer.sync(&Vec::from_iter(directories))
 }
 
+/// The directories of these paths. Paths of one directory mostly follow each other.
+fn parents<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
+    let mut parents: Vec<&Path> = paths.filter_map(|path| path.parent()).collect();
+    parents.dedup();
+    parents
+}
+
 /// Removes the directory of the journal, with what is left in it.
 fn clear(root: &Path, writer: &mut impl Writer) -> Result<()> {
     let directory = root.join(DIRECTORY);
-    let entries = match fs::read_dir(&directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.with_context(|| format!("cannot read {DIRECTORY}"))?,
-    };
-    let cannot_delete = || format!("cannot delete {DIRECTORY}");
-    for entry in entries {
-        writer.remove(&entry.with_context(cannot_delete)?.path()).with_context(cannot_delete)?;
+    match fs::symlink_metadata(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        _ => remove_all(&directory, writer).with_context(|| format!("cannot delete {DIRECTORY}")),
     }
-    writer.remove_directory(&directory).with_context(cannot_delete)
+}
+
+/// Removes a directory of the journal.
+fn remove_all(directory: &Path, writer: &mut impl Writer) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => remove_all(&entry.path(), writer)?,
+            false => writer.remove(&entry.path())?,
+        }
+    }
+    writer.remove_directory(directory)
 }

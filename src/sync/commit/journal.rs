@@ -1,6 +1,6 @@
 //! The journal of a commit: what has to be known to undo it.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -45,22 +45,22 @@ impl Journal {
             let path = place.strip_prefix(root);
             Ok(path.with_context(|| format!("{} is not in the project", place.display()))?.into())
         };
-        let (mut directories, mut entries) = (BTreeSet::new(), Vec::new());
-        let mut known = BTreeSet::new();
+        let mut missing = HashMap::from([(root, false)]);
+        let mut entries = Vec::new();
         for step in steps(plan) {
-            for parent in step.place.ancestors().skip(1) {
-                if !known.insert(parent) || parent.exists() {
-                    break; // and what is above it is known
-                }
-                directories.insert(relative(parent)?);
-            }
+            let place = relative(&step.place)?;
+            let is_new = step.place.parent().is_some_and(|it| is_missing(it, &mut missing));
             entries.push(Entry {
-                place: relative(&step.place)?,
+                place,
                 new: step.contents.as_deref().map(Hash::of),
-                replaces: step.place.exists(),
+                replaces: !is_new && step.place.exists(),
             });
         }
-        Ok(Self { directories: directories.into_iter().collect(), entries })
+        let missing = missing.into_iter().filter(|(_, is_missing)| *is_missing);
+        let mut directories: Vec<PathBuf> =
+            missing.map(|(directory, _)| relative(directory)).collect::<Result<_>>()?;
+        directories.sort();
+        Ok(Self { directories, entries })
     }
 
     /// Reads the journal of an interrupted command. There is none if the command was interrupted before
@@ -96,6 +96,17 @@ impl Journal {
     }
 }
 
+/// Whether a directory does not exist. Nothing is looked up in one that does not.
+fn is_missing<'a>(directory: &'a Path, known: &mut HashMap<&'a Path, bool>) -> bool {
+    if let Some(is_missing) = known.get(directory) {
+        return *is_missing;
+    }
+    let parent = directory.parent();
+    let is_missing = parent.is_some_and(|it| self::is_missing(it, known)) || !directory.exists();
+    known.insert(directory, is_missing);
+    is_missing
+}
+
 /// The steps of a plan that are entries of its journal.
 pub fn steps(plan: &Plan) -> impl Iterator<Item = &Step> {
     plan.steps.iter().filter(|step| step.writes())
@@ -106,9 +117,40 @@ pub fn entries(root: &Path) -> PathBuf {
     root.join(DIRECTORY).join("entries")
 }
 
-/// Where the new contents of an entry are until they are in their place.
-pub fn new(root: &Path, number: usize) -> PathBuf {
-    root.join(DIRECTORY).join(format!("new-{number}"))
+/// Where the new files of a commit are until they are in their places. Those of a new directory are renamed with
+/// it, all at once.
+pub struct Staging<'a> {
+    directory: PathBuf,
+    /// The topmost of the new directories.
+    pub trees: Vec<&'a Path>,
+}
+
+impl<'a> Staging<'a> {
+    /// Where the files of a journal are staged.
+    pub fn new(journal: &'a Journal, root: &Path) -> Self {
+        let mut trees: Vec<&Path> = Vec::new();
+        for directory in &journal.directories {
+            if !trees.last().is_some_and(|tree| directory.starts_with(tree)) {
+                trees.push(directory);
+            }
+        }
+        Self { directory: root.join(DIRECTORY), trees }
+    }
+
+    /// Where a new directory or what is in it is; none if no new directory contains the path.
+    pub fn in_tree(&self, path: &Path) -> Option<PathBuf> {
+        let mut trees = self.trees.iter().enumerate();
+        let (number, path) =
+            trees.find_map(|(number, tree)| Some((number, path.strip_prefix(tree).ok()?)))?;
+        let tree = self.directory.join(format!("tree-{number}"));
+        Some(if path.as_os_str().is_empty() { tree } else { tree.join(path) })
+    }
+
+    /// Where the new contents of an entry are.
+    pub fn file(&self, number: usize, entry: &Entry) -> PathBuf {
+        let alone = || self.directory.join(format!("new-{number}"));
+        self.in_tree(&entry.place).unwrap_or_else(alone)
+    }
 }
 
 /// The file that an entry replaces or deletes.
