@@ -72,6 +72,9 @@ impl RenderedFile {
 /// The path of the lock file, which cargo updates.
 pub(crate) const LOCK: &str = "Cargo.lock";
 
+/// Its template.
+const LOCK_TEMPLATE: &str = "project/Cargo.lock.tera";
+
 /// The directory of the runtime, a crate that is copied as it is.
 pub(crate) const RUNTIME: &str = "runtime/";
 
@@ -130,8 +133,7 @@ impl Renderer {
         for job in &jobs {
             let mut text = self.run(job, &resources)?;
             if job.path == LOCK {
-                check_package(&text, &project.project_name)?;
-                text = lock::add_dependencies(&text, &project.project_name, &dependencies)?.into();
+                text = lock::complete(self.source(&job.template)?, &text, &dependencies)?.into();
             }
             let file = RenderedFile {
                 text,
@@ -215,7 +217,9 @@ impl Renderer {
     fn parse<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<()> {
         let mut new = BTreeMap::new();
         for name in names.filter(|name| !self.tera.contains_template(name)) {
-            new.insert(name, self.source(name)?);
+            let source = self.source(name)?;
+            let is_lock = name == LOCK_TEMPLATE;
+            new.insert(name, if is_lock { lock::project_package(source)? } else { source });
         }
         if !new.is_empty() {
             self.tera.add_raw_templates(new).context("in a template")?;
@@ -237,7 +241,6 @@ impl Renderer {
         }
         let text = self.render_one(&job.template, &context)?;
         let text = match job.path.as_str() {
-            LOCK => lock::sorted(&text),
             path if path.ends_with(".rs") => rustfmt::tidy(&text),
             _ => text,
         };
@@ -269,17 +272,6 @@ impl Renderer {
             b.stored.cmp(&a.stored).then_with(|| rustfmt::by_module(&a.name, &b.name))
         });
         Ok(versions)
-    }
-}
-
-/// Refuses the name of a dependency: cargo writes the lock file differently if two packages share a name.
-fn check_package(lock: &str, name: &str) -> Result<(), UserError> {
-    match lock::names(lock).filter(|package| *package == name).count() {
-        0 | 1 => Ok(()),
-        _ => Err(UserError::usage(format!(
-            "invalid project name '{name}': a dependency of the project has the same name"
-        ))
-        .with_hint("set another name with `--project-name`")),
     }
 }
 

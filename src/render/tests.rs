@@ -238,6 +238,7 @@ fn dependencies_of_all_recipes_are_locked_and_not_those_of_every_project() {
     let own = dependencies_of(&project);
     assert!(dependencies.iter().all(|it| !own.contains(&it.name)), "{dependencies:?}");
 
-    let tree = Renderer::new(set).unwrap().render(&project).unwrap();
-    lock::add_dependencies(&tree[LOCK].text, "p", &dependencies).unwrap();
+    let template = set.source(LOCK_TEMPLATE).unwrap();
+    let package = lock::project_package(template).unwrap();
+    lock::complete(template, package, &dependencies).unwrap();
 }
