@@ -165,6 +165,7 @@ set_field() {
 
 # Starts the operator, and waits until it is ready: $manager with the flags.
 start() {
+    ! is_ready || die "port $probe is in use"
     "$manager" "--health-probe-bind-address=127.0.0.1:$probe" "$@" 2>"$work/log" >&2 &
     pid=$!
     until is_ready; do
