@@ -6,9 +6,10 @@
 #       benches/compare.sh MANAGER CRD [FLAG]... [-- MANAGER CRD [FLAG]...]...
 #
 # MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
-# --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many
-# Memcacheds there are, FOREIGN how many Deployments of nobody are created beside them, and WAIT for how
-# many seconds a phase may last. What each operator sent in each phase is told on stderr.
+# --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many Memcacheds
+# there are (each has two pods, and a node takes 110), FOREIGN how many Deployments of nobody are created
+# beside them, and WAIT for how many seconds a phase may last. What each operator sent in each phase is told
+# on stderr.
 set -euo pipefail
 
 objects=${OBJECTS:-200}
@@ -121,7 +122,7 @@ is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
 
 # A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`, `spent`.
 phase() {
-    local name=$1 check=$2 from begin before count last now
+    local name=$1 check=$2 from begin before last now seen size
     shift 2
     from=$(stat -c %s "$audit")
     before=$(cpu)
@@ -134,14 +135,15 @@ phase() {
         sleep 0.5
     done
     took=$(awk -v a="$begin" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
-    count=-1
     last=$(date +%s)
+    seen=$from
     while now=$(date +%s) && ((now - last < quiet && now - ${begin%.*} < deadline)); do
-        sent=$(requests "$from" | wc -l)
-        ((sent == count)) || last=$now
-        count=$sent
+        size=$(stat -c %s "$audit")
+        [[ -z $(requests "$seen") ]] || last=$now
+        seen=$size
         sleep 1
     done
+    sent=$(requests "$from" | wc -l)
     $check || die "$label: $name did not stay settled"
     spent=$(awk -v a="$before" -v b="$(cpu)" 'BEGIN { printf "%.2f", b - a }')
     {
