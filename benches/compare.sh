@@ -11,6 +11,7 @@
 # beside them, and WAIT for how many seconds a phase may last. What each operator sent in each phase is told
 # on stderr.
 set -euo pipefail
+shopt -s nullglob
 
 objects=${OBJECTS:-200}
 deadline=${WAIT:-$((240 + objects / 2))} # seconds in which a phase has to settle
@@ -48,10 +49,14 @@ fields='
         return line
     }'
 
+# The audit log, of which the API server begins another file at 100 MB.
+audited() { cat "${audit%.log}"-*.log "$audit"; }
+audited_bytes() { stat -c %s "${audit%.log}"-*.log "$audit" | awk '{ sum += $1 } END { print sum }'; }
+
 # The operator's requests since a byte of the audit log, as `verb resource/subresource`. Watches are
 # none, nor is what the cluster's own programs and kubectl send.
 requests() {
-    tail -c "+$(($1 + 1))" "$audit" | awk "$fields"'
+    audited | tail -c "+$(($1 + 1))" | awk "$fields"'
         /}$/ && field($0, "userAgent") !~ /^(kube-|kubectl|kwok)/ && field($0, "verb") != "watch" {
             object = object_of($0)
             print field($0, "verb"), field(object, "resource") "/" field(object, "subresource")
@@ -61,7 +66,7 @@ requests() {
 # From the creation of each Memcached to that of its Deployment: the median and the maximum in
 # milliseconds; then the seconds from the first Memcached to the last Deployment.
 lags() {
-    tail -c "+$(($1 + 1))" "$audit" | awk "$fields"'
+    audited | tail -c "+$(($1 + 1))" | awk "$fields"'
         function seconds(time, part) {
             split(substr(time, 12), part, /[:Z]/)
             return part[1] * 3600 + part[2] * 60 + part[3]
@@ -124,7 +129,7 @@ is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
 phase() {
     local name=$1 check=$2 from begin before last now seen size
     shift 2
-    from=$(stat -c %s "$audit")
+    from=$(audited_bytes)
     before=$(cpu)
     begin=$(date +%s.%N)
     "$@" >/dev/null
@@ -138,7 +143,7 @@ phase() {
     last=$(date +%s)
     seen=$from
     while now=$(date +%s) && ((now - last < quiet && now - ${begin%.*} < deadline)); do
-        size=$(stat -c %s "$audit")
+        size=$(audited_bytes)
         [[ -z $(requests "$seen") ]] || last=$now
         seen=$size
         sleep 1
@@ -191,6 +196,7 @@ change() {
     until tail -c "+$((from + 1))" "$audit" | grep -q "\"verb\":\"\(patch\|update\)\".*\"resource\":\"deployments\",\"namespace\":\"compare-$label\",\"name\":\"m-$objects\""; do
         (($(date +%s%N) - begin < deadline * 1000000000)) || die "$label: a change is not acted on"
         sleep 0.05
+        (($(stat -c %s "$audit") >= from)) || from=0 # another file
     done
     awk -v a="$begin" -v b="$(date +%s%N)" 'BEGIN { printf "%.1f", (b - a) / 1e9 }'
 }
@@ -243,7 +249,7 @@ measure() {
         phase drift "has_size 2" set_field "$deployment" replicas 5 < <(names)
         cost
 
-        from=$(stat -c %s "$audit")
+        from=$(audited_bytes)
         before=$(switches)
         sleep "$idle"
         requests "$from" | wc -l
