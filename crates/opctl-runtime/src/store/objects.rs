@@ -17,7 +17,7 @@ use crate::without_managed_fields::WithoutManagedFields;
 
 /// How many objects are kept as they are: those of a small cluster, and those that change now of a
 /// large one.
-const RECENT: usize = 256;
+const RECENT: usize = 64;
 
 /// Clones are the same objects.
 pub(super) struct Objects<K: Object>(Arc<RwLock<Entries<K>>>);
