@@ -14,7 +14,7 @@ mod journal;
 mod tests;
 mod writer;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -40,8 +40,8 @@ pub fn commit(plan: &Plan, root: &Path, writer: &mut impl Writer) -> Result<()> 
     }
     let journal = Journal::new(plan, root)?;
     let staging = Staging::new(&journal, root);
-    let written = stage(plan, &journal, &staging, root, writer)
-        .and_then(|()| publish(plan, &journal, &staging, root, writer))
+    let written = stage(plan, &staging, writer)
+        .and_then(|()| publish(plan, &staging, writer))
         .and_then(|()| finish(root, writer).context("cannot finish the change"));
     if let Err(error) = written {
         return Err(match undo(root, writer) {
@@ -67,7 +67,7 @@ pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
     };
     let staging = Staging::new(&journal, root);
     for (number, entry) in journal.entries.iter().enumerate().rev() {
-        restore(root, &staging, number, entry, writer)
+        restore(&staging, number, entry, writer)
             .with_context(|| format!("cannot restore {}", entry.place.display()))?;
     }
     for directory in journal.directories.iter().rev() {
@@ -81,16 +81,11 @@ pub fn undo(root: &Path, writer: &mut impl Writer) -> Result<bool> {
 }
 
 /// Writes everything in the directory of the journal.
-fn stage(
-    plan: &Plan,
-    journal: &Journal,
-    staging: &Staging<'_>,
-    root: &Path,
-    writer: &mut impl Writer,
-) -> Result<()> {
+fn stage(plan: &Plan, staging: &Staging<'_>, writer: &mut impl Writer) -> Result<()> {
+    let Staging { journal, root, .. } = *staging;
     let directory = root.join(DIRECTORY);
     let cannot_write = || format!("cannot write {DIRECTORY}");
-    check_file_system(journal, root)?;
+    check_file_system(staging)?;
     writer.create_private_directory(&directory).with_context(cannot_write)?;
     let mut staged = Vec::new();
     for directory in journal.directories.iter().filter_map(|path| staging.in_tree(path)) {
@@ -130,11 +125,11 @@ fn stage(
 }
 
 /// Renames must not leave the file system, which would fail in the middle of the commit.
-fn check_file_system(journal: &Journal, root: &Path) -> Result<()> {
-    let created: HashSet<&Path> = journal.directories.iter().map(PathBuf::as_path).collect();
-    let paths = journal.entries.iter().map(|entry| &entry.place).chain(&journal.directories);
+fn check_file_system(staging: &Staging<'_>) -> Result<()> {
+    let Staging { journal, root, .. } = *staging;
     let device = fs::metadata(root)?.dev();
-    for parent in parents(paths).into_iter().filter(|parent| !created.contains(parent)) {
+    let exists = |parent: &&Path| staging.in_tree(parent).is_none();
+    for parent in journal.parents().into_iter().filter(exists) {
         if fs::metadata(root.join(parent))?.dev() != device {
             let problem = format!("{} is on another file system", root.join(parent).display());
             return Err(UserError::failure(problem)
@@ -146,15 +141,9 @@ fn check_file_system(journal: &Journal, root: &Path) -> Result<()> {
 }
 
 /// Renames everything to its place.
-fn publish(
-    plan: &Plan,
-    journal: &Journal,
-    staging: &Staging<'_>,
-    root: &Path,
-    writer: &mut impl Writer,
-) -> Result<()> {
-    for directory in &staging.trees {
-        let tree = staging.in_tree(directory).unwrap_or_default();
+fn publish(plan: &Plan, staging: &Staging<'_>, writer: &mut impl Writer) -> Result<()> {
+    let Staging { journal, root, .. } = *staging;
+    for (tree, directory) in staging.trees() {
         writer
             .rename(&tree, &root.join(directory))
             .with_context(|| format!("cannot create the directory {}", directory.display()))?;
@@ -164,7 +153,7 @@ fn publish(
             writer.remove(&step.place).with_context(|| format!("cannot delete {}", step.path))?;
         } else if staging.in_tree(&entry.place).is_none() {
             writer
-                .rename(&staging.file(number, entry), &step.place)
+                .rename(&staging.alone(number), &step.place)
                 .with_context(|| format!("cannot write {}", step.path))?;
         }
     }
@@ -201,12 +190,12 @@ fn finish(root: &Path, writer: &mut impl Writer) -> io::Result<()> {
 
 /// Brings back what was at the place of an entry. Can be done again after it was interrupted.
 fn restore(
-    root: &Path,
     staging: &Staging<'_>,
     number: usize,
     entry: &Entry,
     writer: &mut impl Writer,
 ) -> io::Result<()> {
+    let root = staging.root;
     let (place, old) = (root.join(&entry.place), journal::old(root, number));
     let Some(hash) = &entry.new else {
         return match place.exists() || !old.exists() {
@@ -249,20 +238,12 @@ pub fn unused_name(place: &Path) -> PathBuf {
 
 /// Waits until the files of a journal, and the directories with their names, are on the disk.
 fn sync(journal: &Journal, root: &Path, writer: &mut impl Writer) -> io::Result<()> {
-    let paths = journal.entries.iter().map(|entry| &entry.place).chain(&journal.directories);
-    let parents = parents(paths);
-    let parents: Vec<PathBuf> = parents.into_iter().map(|parent| root.join(parent)).collect();
+    let parents = journal.parents().into_iter();
+    let parents: Vec<PathBuf> = parents.map(|parent| root.join(parent)).collect();
     let existing =
         parents.iter().filter_map(|parent| parent.ancestors().find(|directory| directory.exists()));
     let directories: BTreeSet<&Path> = existing.chain([root]).collect();
     writer.sync(&Vec::from_iter(directories))
-}
-
-/// The directories of these paths. Paths of one directory mostly follow each other.
-fn parents<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
-    let mut parents: Vec<&Path> = paths.filter_map(|path| path.parent()).collect();
-    parents.dedup();
-    parents
 }
 
 /// Removes the directory of the journal, with what is left in it.

@@ -63,6 +63,15 @@ impl Journal {
         Ok(Self { directories, entries })
     }
 
+    /// The directories of everything that the commit changes. Some come more than once.
+    pub fn parents(&self) -> Vec<&Path> {
+        let paths = self.entries.iter().map(|entry| &entry.place).chain(&self.directories);
+        let mut parents: Vec<&Path> = paths.filter_map(|path| path.parent()).collect();
+        // Paths of one directory mostly follow each other.
+        parents.dedup();
+        parents
+    }
+
     /// Reads the journal of an interrupted command. There is none if the command was interrupted before
     /// it changed anything.
     ///
@@ -120,21 +129,27 @@ pub fn entries(root: &Path) -> PathBuf {
 /// Where the new files of a commit are until they are in their places. Those of a new directory are renamed with
 /// it, all at once.
 pub struct Staging<'a> {
-    directory: PathBuf,
+    pub journal: &'a Journal,
+    pub root: &'a Path,
     /// The topmost of the new directories.
-    pub trees: Vec<&'a Path>,
+    trees: Vec<&'a Path>,
 }
 
 impl<'a> Staging<'a> {
     /// Where the files of a journal are staged.
-    pub fn new(journal: &'a Journal, root: &Path) -> Self {
+    pub fn new(journal: &'a Journal, root: &'a Path) -> Self {
         let mut trees: Vec<&Path> = Vec::new();
         for directory in &journal.directories {
             if !trees.last().is_some_and(|tree| directory.starts_with(tree)) {
                 trees.push(directory);
             }
         }
-        Self { directory: root.join(DIRECTORY), trees }
+        Self { journal, root, trees }
+    }
+
+    /// The topmost of the new directories: where each is staged, and its path in the project.
+    pub fn trees(&self) -> impl Iterator<Item = (PathBuf, &Path)> {
+        self.trees.iter().enumerate().map(|(number, directory)| (self.tree(number), *directory))
     }
 
     /// Where a new directory or what is in it is; none if no new directory contains the path.
@@ -142,14 +157,22 @@ impl<'a> Staging<'a> {
         let mut trees = self.trees.iter().enumerate();
         let (number, path) =
             trees.find_map(|(number, tree)| Some((number, path.strip_prefix(tree).ok()?)))?;
-        let tree = self.directory.join(format!("tree-{number}"));
+        let tree = self.tree(number);
         Some(if path.as_os_str().is_empty() { tree } else { tree.join(path) })
     }
 
     /// Where the new contents of an entry are.
     pub fn file(&self, number: usize, entry: &Entry) -> PathBuf {
-        let alone = || self.directory.join(format!("new-{number}"));
-        self.in_tree(&entry.place).unwrap_or_else(alone)
+        self.in_tree(&entry.place).unwrap_or_else(|| self.alone(number))
+    }
+
+    /// Where the new contents of an entry are that no new directory contains.
+    pub fn alone(&self, number: usize) -> PathBuf {
+        self.root.join(DIRECTORY).join(format!("new-{number}"))
+    }
+
+    fn tree(&self, number: usize) -> PathBuf {
+        self.root.join(DIRECTORY).join(format!("tree-{number}"))
     }
 }
 
