@@ -148,12 +148,13 @@ phase() {
         seen=$size
         sleep 1
     done
-    sent=$(requests "$from" | wc -l)
+    requests "$from" >"$work/requests"
+    sent=$(wc -l <"$work/requests")
     $check || die "$label: $name did not stay settled"
     spent=$(awk -v a="$before" -v b="$(cpu)" 'BEGIN { printf "%.2f", b - a }')
     {
         echo "$label, $name: $sent requests, settled in $took s, CPU $spent s"
-        requests "$from" | sort | uniq -c
+        sort "$work/requests" | uniq -c
     } >&2
     start_of_phase=$from
 }
