@@ -175,9 +175,9 @@ impl Binaries {
             (Some(version), _) => Some(version(tool)),
             (None, Tool::Kubectl) => None,
             (None, _) => match version_of(&path) {
-                Some(version) => Some(version),
-                None => {
-                    self.ignored.push(format!("`{}`, which reports no version", path.display()));
+                Ok(version) => Some(version),
+                Err(reason) => {
+                    self.ignored.push(format!("`{}`, which {reason}", path.display()));
                     return false;
                 }
             },
@@ -314,10 +314,12 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The first word of `--version` that is a version.
-pub fn version_of(program: &Path) -> Option<Version> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    String::from_utf8_lossy(&output.stdout).split_whitespace().find_map(parse)
+/// The first word of `--version` that is a version, or what is wrong with the program.
+fn version_of(program: &Path) -> Result<Version, String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot be run: {error}"))?;
+    let mut words = str::from_utf8(&output.stdout).unwrap_or_default().split_whitespace();
+    words.find_map(parse).ok_or_else(|| "reports no version".to_owned())
 }
 
 /// A version that opctl pins.

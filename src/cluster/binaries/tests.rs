@@ -4,10 +4,12 @@ use std::fs;
 
 use super::*;
 
+/// Writes a program. Another process does: a process that another test starts meanwhile would inherit the open
+/// file, and a file that is open for writing cannot be run.
 fn install(directory: &Path, file: &str, script: &str) {
-    let path = directory.join(file);
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"printf %s "$1" > "$0" && chmod 755 "$0""#]);
+    assert!(shell.arg(directory.join(file)).arg(script).status().unwrap().success());
 }
 
 fn search(directories: &[PathBuf], built: &Path) -> Binaries {
@@ -76,6 +78,16 @@ fn versions_that_do_not_work_are_ignored_with_the_reason() {
     for reason in ["scheduler`, which reports no version", "1.29.4: opctl needs 1.30"] {
         assert!(ignored.contains(reason), "{ignored}");
     }
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_ignored_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    install(directory.path(), "etcd", "#!/no/such/interpreter\n");
+
+    let found = search(&[directory.path().to_owned()], Path::new("/"));
+    assert_eq!(found.missing(), Tool::ALL);
+    assert!(found.ignored[0].contains("etcd`, which cannot be run: No such file"), "{found:?}");
 }
 
 #[test]

@@ -161,10 +161,11 @@ mod tests {
         }
     }
 
-    /// A copy of `sleep`, and a link to it with another name.
+    /// A copy of `sleep`, and a link to it with another name. Another process copies it: a process that another
+    /// test starts meanwhile would inherit the open file, and a file that is open for writing cannot be run.
     fn sleep_with_link(directory: &Path) -> (PathBuf, PathBuf) {
         let (program, link) = (directory.join("kwok"), directory.join("kwok-controller"));
-        fs::copy("/bin/sleep", &program).unwrap();
+        assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
         symlink(&program, &link).unwrap();
         (program, link)
     }

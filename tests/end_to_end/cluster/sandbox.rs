@@ -1,7 +1,6 @@
 //! Where the tests run `opctl cluster`, and what they need of the machine.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -10,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::operator::machine::install;
 
 pub use crate::operator::cluster::text;
 
@@ -177,9 +178,7 @@ pub fn send(child: &Child, signal: &str) {
 }
 
 pub fn script(directory: &Path, name: &str, body: &str) {
-    let path = directory.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&directory.join(name), &format!("#!/bin/sh\n{body}\n"));
 }
 
 /// The command lines of a process's children.

@@ -13,6 +13,14 @@ use super::wait::eventually;
 
 const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
 
+/// Writes a program. Another process does: a process that another test starts meanwhile would inherit the open
+/// file, and a file that is open for writing cannot be run.
+pub fn install(program: &Path, script: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"printf %s "$1" > "$0" && chmod 755 "$0""#]);
+    assert!(shell.arg(program).arg(script).status().unwrap().success());
+}
+
 /// Ends with every cluster that was started on it.
 pub struct Machine {
     folder: TempDir,

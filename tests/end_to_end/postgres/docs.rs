@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::operator::machine::install;
 use crate::postgres::cluster::{Cluster, eventually};
 use crate::postgres::{ALL, TABLE};
 
@@ -45,8 +46,7 @@ fn the_page_backs_up_restores_and_decides() {
     let here = tempfile::tempdir().unwrap();
     fs::set_permissions(here.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let kubectl = here.path().join("kubectl");
-    fs::write(&kubectl, KUBECTL).unwrap();
-    fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&kubectl, KUBECTL);
     let run = |shop: &Cluster, block: &str| {
         let mut shell = shop.shell(1, block);
         let path = format!("{}:{}:/usr/bin:/bin", here.path().display(), shop.programs.display());

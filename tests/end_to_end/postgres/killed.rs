@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::operator::machine::install;
 use crate::postgres::cluster::Cluster;
 
 /// A moment to kill a script at: before or after a call of a program, or so many seconds after it began.
@@ -69,8 +70,7 @@ impl Cluster {
         if !folder.exists() {
             fs::create_dir(&folder).unwrap();
             let program = folder.join("program");
-            fs::write(&program, include_str!("kill.sh")).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            install(&program, include_str!("kill.sh"));
             for name in PROGRAMS {
                 symlink(&program, folder.join(name)).unwrap();
             }

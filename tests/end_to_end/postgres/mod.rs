@@ -18,10 +18,11 @@ mod walk;
 mod random;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::operator::machine::install;
 use cluster::{BOUND, Cluster, eventually};
 use programs::{FOLDER, SEVENTEEN};
 
@@ -471,8 +472,7 @@ fn hang(cluster: &mut Cluster, programs: &[&str]) {
         let program = program.unwrap();
         let link = folder.join(program.file_name());
         if programs.iter().any(|name| program.file_name() == *name) {
-            fs::write(&link, "#!/bin/sh\nexec sleep 600\n").unwrap();
-            fs::set_permissions(&link, fs::Permissions::from_mode(0o755)).unwrap();
+            install(&link, "#!/bin/sh\nexec sleep 600\n");
         } else {
             symlink(program.path(), link).unwrap();
         }
