@@ -50,13 +50,20 @@ fields='
     }'
 
 # The audit log, of which the API server begins another file at 100 MB.
-audited() { cat "${audit%.log}"-*.log "$audit"; }
 audited_bytes() { stat -c %s "${audit%.log}"-*.log "$audit" | awk '{ sum += $1 } END { print sum }'; }
+audited_since() {
+    local from=$1 file size
+    for file in "${audit%.log}"-*.log "$audit"; do
+        size=$(stat -c %s "$file")
+        ((from >= size)) || tail -c "+$((from + 1))" "$file"
+        from=$((from > size ? from - size : 0))
+    done
+}
 
 # The operator's requests since a byte of the audit log, as `verb resource/subresource`. Watches are
 # none, nor is what the cluster's own programs and kubectl send.
 requests() {
-    audited | tail -c "+$(($1 + 1))" | awk "$fields"'
+    audited_since "$1" | awk "$fields"'
         /}$/ && field($0, "userAgent") !~ /^(kube-|kubectl|kwok)/ && field($0, "verb") != "watch" {
             object = object_of($0)
             print field($0, "verb"), field(object, "resource") "/" field(object, "subresource")
@@ -66,7 +73,7 @@ requests() {
 # From the creation of each Memcached to that of its Deployment: the median and the maximum in
 # milliseconds; then the seconds from the first Memcached to the last Deployment.
 lags() {
-    audited | tail -c "+$(($1 + 1))" | awk "$fields"'
+    audited_since "$1" | awk "$fields"'
         function seconds(time, part) {
             split(substr(time, 12), part, /[:Z]/)
             return part[1] * 3600 + part[2] * 60 + part[3]
@@ -127,17 +134,18 @@ is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
 
 # A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`, `spent`.
 phase() {
-    local name=$1 check=$2 from begin before last now seen size
+    local name=$1 check=$2 from begin before last now look seen size
     shift 2
     from=$(audited_bytes)
     before=$(cpu)
     begin=$(date +%s.%N)
     "$@" >/dev/null
-    until $check; do
+    until look=$(date +%s%N) && $check; do
         kill -0 "$pid" || die "the operator ended: $(tail -3 "$work/log")"
-        now=$(date +%s)
-        ((now - ${begin%.*} < deadline)) || die "$label: $name does not settle in $deadline s"
-        sleep 0.5
+        now=$(date +%s%N)
+        ((now / 1000000000 - ${begin%.*} < deadline)) || die "$label: $name does not settle in $deadline s"
+        # Thousands of objects take seconds to look at, of a machine that is busy with them.
+        sleep "$(awk -v took=$((now - look)) 'BEGIN { pause = 4 * took / 1e9; print (pause > 0.5 ? pause : 0.5) }')"
     done
     took=$(awk -v a="$begin" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
     last=$(date +%s)
