@@ -8,6 +8,7 @@
 mod generated;
 mod index;
 mod objects;
+mod packed;
 mod state;
 mod sync;
 mod watch;
@@ -196,10 +197,10 @@ impl<K: Object> Store<K> {
         if !notifications.is_empty() {
             let handlers = self.0.handlers.read();
             let handlers = handlers.unwrap_or_else(PoisonError::into_inner).clone();
-            for notification in &notifications {
-                handlers
-                    .iter()
-                    .for_each(|handler| handler(notification.change()));
+            for notification in notifications {
+                let after = notification.after(&self.0.objects);
+                let change = notification.change(after.as_deref());
+                handlers.iter().for_each(|handler| handler(change));
             }
         }
         result

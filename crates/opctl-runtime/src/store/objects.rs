@@ -1,5 +1,4 @@
-//! The objects of a store: those that have changed lately as they are, and the others as the text from
-//! which they are read again.
+//! The objects of a store: those that have changed lately as they are, and the others packed.
 //!
 //! An object of k8s-openapi has room for every field that it might have, and each map of labels for
 //! eleven of them; few are set. Most objects of a large cluster rest.
@@ -12,8 +11,8 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::Event as WriterEvent;
 
+use super::packed::{Dictionary, Packed};
 use crate::object::{Object, reference};
-use crate::without_managed_fields::WithoutManagedFields;
 
 /// How many objects are kept as they are: those of a small cluster, and those that change now of a
 /// large one.
@@ -29,6 +28,7 @@ struct Entries<K: Object> {
     recent: VecDeque<ObjectRef<K>>,
     /// All of them, for kube's controllers, which look them up by themselves.
     whole: Option<Writer<K>>,
+    dictionary: Dictionary,
 }
 
 struct Slot<K> {
@@ -42,38 +42,10 @@ enum Entry<K> {
     Packed(Packed),
 }
 
-/// An object as JSON.
-pub(crate) struct Packed {
-    text: Box<str>,
-    version: Option<Box<str>>,
-    /// The summary of its managed fields.
-    others: Option<Box<str>>,
-}
-
 /// One object of a list.
 pub(crate) enum Listed<K: Object> {
     Whole(Box<K>),
     Packed(ObjectRef<K>, Packed),
-}
-
-impl Packed {
-    /// `None` where the object cannot be written.
-    fn new<K: Object>(object: &K) -> Option<Self> {
-        let meta = object.meta();
-        Some(Self {
-            text: serde_json::to_string(object).ok()?.into(),
-            version: meta.resource_version.as_deref().map(Into::into),
-            others: meta.self_link.as_deref().map(Into::into),
-        })
-    }
-
-    /// `None` where the object cannot be read again, which it could be when it came.
-    pub fn unpack<K: Object>(&self) -> Option<K> {
-        let WithoutManagedFields(mut object) = serde_json::from_str(&self.text).ok()?;
-        let meta = K::meta_mut(&mut object);
-        meta.self_link = self.others.as_deref().map(str::to_owned);
-        Some(object)
-    }
 }
 
 impl<K: Object> Listed<K> {
@@ -87,7 +59,7 @@ impl<K: Object> Listed<K> {
     pub fn resource_version(&self) -> Option<&str> {
         match self {
             Self::Whole(object) => object.meta().resource_version.as_deref(),
-            Self::Packed(_, packed) => packed.version.as_deref(),
+            Self::Packed(_, packed) => packed.resource_version(),
         }
     }
 
@@ -114,6 +86,7 @@ impl<K: Object> Objects<K> {
             by_name: HashMap::new(),
             recent: VecDeque::new(),
             whole: None,
+            dictionary: Dictionary::default(),
         })))
     }
 
@@ -128,7 +101,7 @@ impl<K: Object> Objects<K> {
         let entries = self.read();
         let version = match &entries.get(name)?.entry {
             Entry::Whole(object) => object.meta().resource_version.clone(),
-            Entry::Packed(packed) => packed.version.as_deref().map(str::to_owned),
+            Entry::Packed(packed) => packed.resource_version().map(str::to_owned),
         };
         Some(version)
     }
@@ -155,12 +128,18 @@ impl<K: Object> Objects<K> {
         let entries = self.read();
         let packed = match entries.whole {
             Some(_) => None,
-            None => Packed::new(&object),
+            None => Packed::new(&object, &entries.dictionary),
         };
         match packed {
             Some(packed) => Listed::Packed(reference(&object, &entries.dyntype), packed),
             None => Listed::Whole(Box::new(object)),
         }
+    }
+
+    /// Whether another object would be kept as it is.
+    pub fn have_room(&self) -> bool {
+        let entries = self.read();
+        entries.whole.is_some() || entries.recent.len() < RECENT
     }
 
     pub fn put_listed(&self, listed: Listed<K>) {
@@ -275,7 +254,7 @@ impl<K: Object> Entries<K> {
             let slot = name.and_then(|name| self.by_name.get_mut(&name));
             if let Some(slot) = slot
                 && let Entry::Whole(object) = &slot.entry
-                && let Some(packed) = Packed::new(&**object)
+                && let Some(packed) = Packed::new(&**object, &self.dictionary)
             {
                 slot.entry = Entry::Packed(packed);
             }

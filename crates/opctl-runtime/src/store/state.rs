@@ -54,17 +54,32 @@ pub(crate) struct OwnWrite<K> {
 pub(super) type Observer<K> = Box<dyn Fn(Change<'_, K>) + Send + Sync>;
 
 /// A change to call the handlers with once the state is unlocked.
-pub(super) struct Notification<K> {
+pub(super) struct Notification<K: Object> {
     pub before: Option<Arc<K>>,
-    pub after: Option<Arc<K>>,
-    pub origin: Origin,
+    after: After<K>,
+    origin: Origin,
 }
 
-impl<K> Notification<K> {
-    pub fn change(&self) -> Change<'_, K> {
+/// The object after a change.
+enum After<K: Object> {
+    Known(Option<Arc<K>>),
+    /// It is packed: all those of a list together would take too much.
+    Stored(ObjectRef<K>),
+}
+
+impl<K: Object> Notification<K> {
+    /// The object after the change, or after a later one.
+    pub fn after(&self, objects: &Objects<K>) -> Option<Arc<K>> {
+        match &self.after {
+            After::Known(object) => object.clone(),
+            After::Stored(name) => objects.get(name),
+        }
+    }
+
+    pub fn change<'a>(&'a self, after: Option<&'a K>) -> Change<'a, K> {
         Change {
             before: self.before.as_deref(),
-            after: self.after.as_deref(),
+            after,
             origin: self.origin,
         }
     }
@@ -419,19 +434,27 @@ impl<K: Object> State<K> {
             return;
         }
         let before = self.objects.get(&name);
-        if self.is_observed || self.overlays.contains_key(&name) {
+        if self.objects.have_room() || self.overlays.contains_key(&name) {
             if let Some(object) = listed.unpack() {
                 let after = self.replace(object);
                 self.notify(before, Some(after), Origin::List);
             }
             return;
         }
-        // Nobody looks at the object now: it stays packed.
+        // Of thousands most are packed from the first.
         self.report_attempt(&name);
         if !self.indexers.is_empty() {
-            self.notify(before, listed.read().map(Arc::new), Origin::List);
+            let after = listed.read();
+            self.index(before.as_deref(), after.as_ref(), Origin::List);
         }
         self.objects.put_listed(listed);
+        if self.is_observed {
+            self.notifications.push(Notification {
+                before,
+                after: After::Stored(name),
+                origin: Origin::List,
+            });
+        }
     }
 
     fn remove(&mut self, object: K, known: Option<Arc<K>>, origin: Origin) {
@@ -471,16 +494,23 @@ impl<K: Object> State<K> {
     }
 
     fn notify(&mut self, before: Option<Arc<K>>, after: Option<Arc<K>>, origin: Origin) {
-        let notification = Notification {
+        self.index(before.as_deref(), after.as_deref(), origin);
+        if self.is_observed {
+            self.notifications.push(Notification {
+                before,
+                after: After::Known(after),
+                origin,
+            });
+        }
+    }
+
+    fn index(&self, before: Option<&K>, after: Option<&K>, origin: Origin) {
+        let change = Change {
             before,
             after,
             origin,
         };
-        let change = notification.change();
         self.indexers.iter().for_each(|indexer| indexer(change));
-        if self.is_observed {
-            self.notifications.push(notification);
-        }
     }
 
     fn known(&self, object: &K) -> Option<Arc<K>> {

@@ -50,14 +50,18 @@ fn listed(version: u64, objects: &[ConfigMap]) -> Event<ConfigMap> {
 
 /// The owners before and after each change.
 fn changes(state: &mut State<ConfigMap>) -> Vec<String> {
-    let owner = |object: &Option<Arc<ConfigMap>>| {
-        let object = object.as_ref();
+    let owner = |object: Option<&ConfigMap>| {
         object.map_or_else(String::new, |object| object.labels()["owner"].clone())
     };
     let notifications = state.notifications();
-    let lines = notifications
-        .iter()
-        .map(|it| format!("{}>{}", owner(&it.before), owner(&it.after)));
+    let lines = notifications.iter().map(|it| {
+        let after = it.after(&state.objects);
+        format!(
+            "{}>{}",
+            owner(it.before.as_deref()),
+            owner(after.as_deref())
+        )
+    });
     let mut lines: Vec<_> = lines.collect();
     lines.sort();
     lines
@@ -201,4 +205,33 @@ fn after_a_restore_the_same_version_may_be_another_object() {
     assert_eq!(changes(&mut state), ["old>new"]);
     list_at(&mut state, 6, &[object("a", 5, "new")]);
     assert_eq!(changes(&mut state), [""; 0]);
+}
+
+#[test]
+fn of_a_long_list_the_changes_are_reported_and_most_objects_packed() {
+    let (store, mut state) = state();
+    let count = 1000;
+    let name = |number: usize| format!("object-{number}");
+    let list: Vec<_> = (0..count)
+        .map(|number| store.listed(object(&name(number), 1, "x")))
+        .collect();
+    state.take(&None, Event::ListBegins);
+    state.take(
+        &None,
+        Event::Listed {
+            objects: list,
+            version: "1".to_owned(),
+        },
+    );
+    let notifications = state.notifications();
+    let whole = notifications
+        .iter()
+        .filter(|it| matches!(it.after, After::Known(_)));
+    assert!(whole.count() < count / 10);
+    let last = notifications.last().unwrap();
+    let after = last.after(&store).unwrap();
+    assert_eq!(after.labels()["owner"], "x");
+    assert_eq!(last.change(Some(&after)).origin, Origin::List);
+    assert_eq!(notifications.len(), count);
+    assert_eq!(store.get(&ObjectRef::new(&name(count - 1))).unwrap(), after);
 }
