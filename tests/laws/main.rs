@@ -523,13 +523,16 @@ fn mixed_line_ends_stay() {
 }
 
 /// So many cases, which are the same ones each time: few of them may by chance be refused too often. As many as
-/// `PROPTEST_CASES` says are new ones, unless `PROPTEST_RNG_SEED` says otherwise.
+/// `PROPTEST_CASES` says are new ones. `PROPTEST_RNG_SEED` chooses which, however many there are.
 fn config(cases: u32) -> ProptestConfig {
-    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => default,
-        None => ProptestConfig { cases, rng_seed: RngSeed::Fixed(1), ..default },
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+        if config.rng_seed == RngSeed::Random {
+            config.rng_seed = RngSeed::Fixed(1);
+        }
     }
+    config
 }
 
 proptest! {

@@ -266,7 +266,7 @@ fn no_walk_loses_a_line_or_brings_one_back() {
     let (counts, edits) = (counts.into_inner(), edits.into_inner());
     let done: u32 = counts.values().map(|(done, _)| done).sum();
     let refused: u32 = counts.values().map(|(_, refused)| refused).sum();
-    assert!(done > refused, "{done} done, {refused} refused: {counts:?}");
+    assert!(done > 2 * refused, "{done} done, {refused} refused: {counts:?}");
     let shown = counts.values().filter(|(done, _)| *done > 0).count();
     assert!(shown >= 5, "{counts:?}");
     assert!(edits.len() >= 6, "{edits:?}");

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use lz4_flex::block::{compress_with_dict, decompress_with_dict};
+use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
 
 use crate::object::Object;
 use crate::without_managed_fields::WithoutManagedFields;
@@ -21,8 +21,6 @@ pub(super) struct Dictionary(Arc<OnceLock<Box<[u8]>>>);
 /// An object as compressed JSON.
 pub(crate) struct Packed {
     text: Box<[u8]>,
-    /// How long the text is when it is decompressed.
-    size: usize,
     dictionary: Dictionary,
     version: Option<Box<str>>,
     /// The summary of its managed fields.
@@ -38,8 +36,7 @@ impl Packed {
             .0
             .get_or_init(|| text[..text.len().min(WINDOW)].into());
         Some(Self {
-            text: compress_with_dict(&text, common).into(),
-            size: text.len(),
+            text: compress_prepend_size_with_dict(&text, common).into(),
             dictionary: dictionary.clone(),
             version: meta.resource_version.as_deref().map(Into::into),
             others: meta.self_link.as_deref().map(Into::into),
@@ -53,7 +50,7 @@ impl Packed {
     /// `None` where the object cannot be read again, which it could be when it came.
     pub(super) fn unpack<K: Object>(&self) -> Option<K> {
         let common = self.dictionary.0.get()?;
-        let text = decompress_with_dict(&self.text, self.size, common).ok()?;
+        let text = decompress_size_prepended_with_dict(&self.text, common).ok()?;
         // As everywhere: what reads all types from bytes, too, would be half a megabyte of code.
         let text = String::from_utf8(text).ok()?;
         let WithoutManagedFields(mut object) = serde_json::from_str(&text).ok()?;

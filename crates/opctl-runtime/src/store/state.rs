@@ -448,13 +448,7 @@ impl<K: Object> State<K> {
             self.index(before.as_deref(), after.as_ref(), Origin::List);
         }
         self.objects.put_listed(listed);
-        if self.is_observed {
-            self.notifications.push(Notification {
-                before,
-                after: After::Stored(name),
-                origin: Origin::List,
-            });
-        }
+        self.report(before, After::Stored(name), Origin::List);
     }
 
     fn remove(&mut self, object: K, known: Option<Arc<K>>, origin: Origin) {
@@ -495,10 +489,15 @@ impl<K: Object> State<K> {
 
     fn notify(&mut self, before: Option<Arc<K>>, after: Option<Arc<K>>, origin: Origin) {
         self.index(before.as_deref(), after.as_deref(), origin);
+        self.report(before, After::Known(after), origin);
+    }
+
+    /// Has the handlers called, if there are any.
+    fn report(&mut self, before: Option<Arc<K>>, after: After<K>, origin: Origin) {
         if self.is_observed {
             self.notifications.push(Notification {
                 before,
-                after: After::Known(after),
+                after,
                 origin,
             });
         }
