@@ -5,6 +5,7 @@
 //! has yet to report it. Without that, two quick reconciles of one object would write the same change
 //! twice.
 
+mod demand;
 mod generated;
 mod index;
 mod objects;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use kube::Resource;
 use kube::runtime::reflector::{self, ObjectRef};
 
+pub(crate) use demand::Demand;
 pub(crate) use generated::{GeneratedName, in_reconcile};
 pub use index::Index;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
@@ -118,8 +120,13 @@ impl<K: Object> Store<K> {
     {
         let index = Index::new(self.0.objects.clone());
         let indexer = index.indexer(self.0.dyntype.clone(), keys);
-        self.update(|state| state.add_indexer(indexer));
+        self.observe(indexer);
         index
+    }
+
+    /// Calls `observer` for each object of now, and from now on for every change before readers see it.
+    fn observe(&self, observer: Observer<K>) {
+        self.update(|state| state.add_indexer(observer));
     }
 
     /// Sends a request that writes an object, and takes its answer in. The controller of `own` need not

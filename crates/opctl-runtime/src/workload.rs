@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use kube::core::Selector;
 
 pub use pods::{PodState, active_pods, container_failure};
-pub use rollout::{Rollout, Step};
+pub use rollout::{Rollout, Step, has_unavailable_pods};
 pub use status::write_status;
 
 use crate::Identity;

@@ -8,7 +8,7 @@ use kube::runtime::watcher;
 
 use super::Manager;
 use crate::object::{Object, Scope, api, kind_name};
-use crate::store::Store;
+use crate::store::{Demand, Event, Store, SyncState};
 
 /// Selects the objects of a [`Store`].
 ///
@@ -30,6 +30,7 @@ pub struct StoreBuilder<K: Object> {
     dyntype: K::DynamicType,
     config: watcher::Config,
     namespaces: Option<Vec<Option<String>>>,
+    demand: Option<Demand>,
     kind: PhantomData<K>,
 }
 
@@ -40,6 +41,7 @@ impl<K: Object> StoreBuilder<K> {
             dyntype,
             config: watcher::Config::default(),
             namespaces: None,
+            demand: None,
             kind: PhantomData,
         }
     }
@@ -65,13 +67,44 @@ impl<K: Object> StoreBuilder<K> {
         self
     }
 
-    /// The store, with a watch for each namespace. It is the same store for the same selection.
+    /// Watches only while some object of another store satisfies the condition, and has not changed for
+    /// 5 seconds: for objects that tell what is wrong with that one. The store is empty before that, and
+    /// again a minute after it. Nothing waits for its first list.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use opctl_runtime::workload::has_unavailable_pods;
+    /// use opctl_runtime::{Manager, Store};
+    ///
+    /// fn pods_in_trouble(manager: &Manager) -> Store<Pod> {
+    ///     let deployments = manager.store::<Deployment>();
+    ///     manager.watch().while_any(&deployments, has_unavailable_pods).start()
+    /// }
+    /// ```
+    ///
+    /// # Caveats
+    /// The objects are not those of the cluster at all times: do not count them, and do not create what
+    /// is missing among them.
+    pub fn while_any<C: Object>(
+        mut self,
+        store: &Store<C>,
+        condition: impl Fn(&C) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.demand = Some(store.demand(condition));
+        self
+    }
+
+    /// The store, with a watch for each namespace. It is the same store for the same selection, unless
+    /// it is watched only at times.
     pub fn start(self) -> Store<K> {
         let Self {
             manager,
             dyntype,
             config,
             namespaces,
+            demand,
             ..
         } = self;
         let watched = &manager.options().namespaces.0;
@@ -85,7 +118,9 @@ impl<K: Object> StoreBuilder<K> {
         let mut stores = manager.stores();
         let key = (TypeId::of::<K>(), selection);
         let known = stores.by_selection.get(&key);
-        if let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>()) {
+        if demand.is_none()
+            && let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>())
+        {
             return store.clone();
         }
         let store = Store::empty(dyntype);
@@ -104,15 +139,36 @@ impl<K: Object> StoreBuilder<K> {
                 namespace.as_deref(),
                 selectors.join(","),
             );
-            let first_list = store.sync_state().add(name.clone(), gauge);
-            let watch = store
-                .clone()
-                .watch(namespace, api, config.clone(), first_list);
+            let watch = {
+                let (store, namespace, config) = (store.clone(), namespace.clone(), config.clone());
+                let (name, gauge) = (name.clone(), gauge.clone());
+                move |state: &SyncState| {
+                    let first_list = state.add(name.clone(), gauge.clone());
+                    let (namespace, api, config) = (namespace.clone(), api.clone(), config.clone());
+                    store.clone().watch(namespace, api, config, first_list)
+                }
+            };
             let health = Arc::clone(&manager.0.health);
-            tokio::spawn(async move { health.supervise(name, watch).await });
+            let Some(demand) = demand.clone() else {
+                let watch = watch(store.sync_state());
+                tokio::spawn(async move { health.supervise(name, watch).await });
+                continue;
+            };
+            let store = store.clone();
+            gauge.set(1); // it has all that is needed
+            tokio::spawn(async move {
+                let end = || {
+                    store.take(&namespace, Event::Ended);
+                    gauge.set(1);
+                };
+                let work = demand.serve(|| watch(&SyncState::default()), end);
+                health.supervise(name, work).await
+            });
         }
-        stores.all.push(store.sync_state().clone());
-        stores.by_selection.insert(key, Box::new(store.clone()));
+        if demand.is_none() {
+            stores.all.push(store.sync_state().clone());
+            stores.by_selection.insert(key, Box::new(store.clone()));
+        }
         store
     }
 }
@@ -122,12 +178,14 @@ mod tests {
     use std::convert::Infallible;
     use std::future::pending;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use axum::http::{Request, Response};
     use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
     use kube::Client;
     use kube::client::Body;
     use serde_json::json;
+    use tokio::time::sleep;
     use tower::service_fn;
 
     use super::*;
@@ -160,5 +218,42 @@ mod tests {
         Controller::<ConfigMap>::new(&manager);
         manager.synced().await;
         assert_eq!(lists.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_has_objects_only_while_another_needs_them() {
+        let service = service_fn(async |request: Request<Body>| {
+            if request.uri().to_string().contains("watch=true") {
+                pending::<()>().await;
+            }
+            let metadata = json!({ "name": "a", "namespace": "x", "resourceVersion": "1" });
+            let item = json!({ "metadata": metadata, "immutable": true });
+            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [item] });
+            let answer = Response::new(Body::from(list.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer)
+        });
+        let client = Client::new(service, "default");
+        let options = Options::from_flags([""; 0]).unwrap();
+        let manager = Manager::new(Identity::new("test", "1.0.0"), client, options);
+        let maps = manager.store::<ConfigMap>();
+        let is_fixed = |map: &ConfigMap| map.immutable == Some(true);
+        let secrets = manager.watch::<Secret>().while_any(&maps, is_fixed).start();
+        let count_after = async |seconds| {
+            sleep(Duration::from_secs(seconds)).await;
+            secrets.list().len()
+        };
+
+        secrets.synced().await;
+        let metrics = manager.encode_metrics().unwrap();
+        let synced = r#"store_synced{kind="secret",watch_namespace="",selector=""} 1"#;
+        assert!(metrics.contains(synced), "nothing is missing: {metrics}");
+        assert_eq!(count_after(3).await, 0);
+        assert_eq!(count_after(4).await, 1);
+        let mut map = ConfigMap::clone(&maps.list()[0]);
+        map.metadata.resource_version = Some("2".to_owned());
+        map.immutable = None;
+        maps.take(&None, Event::Applied(map));
+        assert_eq!(count_after(50).await, 1);
+        assert_eq!(count_after(20).await, 0);
     }
 }

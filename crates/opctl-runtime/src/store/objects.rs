@@ -171,6 +171,9 @@ impl<K: Object> Objects<K> {
         let mut entries = self.write();
         let name = reference(&object, &entries.dyntype);
         entries.by_name.remove(&name);
+        if entries.by_name.is_empty() {
+            entries.by_name.shrink_to_fit(); // it may have been full
+        }
         if let Some(writer) = &mut entries.whole {
             writer.apply_watcher_event(&WriterEvent::Delete(object));
         }

@@ -103,6 +103,8 @@ pub(crate) enum Event<K: Object> {
     Deleted(K),
     /// There is no other change up to this resource version.
     Bookmark { version: String },
+    /// It has ended: what it reported is no longer known.
+    Ended,
 }
 
 pub(super) struct State<K: Object> {
@@ -321,6 +323,10 @@ impl<K: Object> State<K> {
                 self.relist(namespace.as_deref(), objects, answers, restored);
             }
             Event::Bookmark { version } => watch.see(version.parse().ok()),
+            Event::Ended => {
+                self.watches.remove(namespace);
+                self.relist(namespace.as_deref(), Vec::new(), Vec::new(), false);
+            }
             Event::Applied(object) => {
                 watch.see(version(&object));
                 self.note(&object);

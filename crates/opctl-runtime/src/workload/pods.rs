@@ -77,15 +77,17 @@ fn first_failure(pod: &ObjectMeta, containers: &[ContainerStatus]) -> Option<(St
 /// # Example
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use opctl_runtime::workload::{PodState, active_pods};
+/// use opctl_runtime::workload::{PodState, active_pods, has_unavailable_pods};
 /// use opctl_runtime::{Controller, Identity, Manager};
 ///
-/// /// Reconciles when a pod appears, goes, begins to fail or fails no more.
+/// /// Reconciles when a pod begins to fail or fails no more.
 /// fn controller(manager: &Manager) -> Controller<ConfigMap> {
 ///     let controller = Controller::new(manager);
+///     let deployments = controller.owns();
 ///     let selection = active_pods(Identity::new("operator", "1.0.0"), "Server");
-///     let pods = manager.watch().config(selection).start();
-///     controller.watches_with(&pods, PodState::failure_hash, PodState::owner);
+///     let pods = manager.watch().config(selection);
+///     let pods = pods.while_any(&deployments, has_unavailable_pods).start();
+///     controller.watches_with(&pods, PodState::failure_hash, PodState::failing_owner);
 ///     controller
 /// }
 /// ```
@@ -175,6 +177,11 @@ impl PodState {
         }
         let instance = self.labels().get("app.kubernetes.io/instance")?;
         Some(ObjectRef::new(instance).within(&self.namespace()?))
+    }
+
+    /// The [`owner`](Self::owner) of a pod that fails: to most owners their pods say nothing.
+    pub fn failing_owner<K: Object<DynamicType = ()>>(&self) -> Option<ObjectRef<K>> {
+        self.failure().and_then(|_| self.owner())
     }
 
     /// Changes with [`failure`](Self::failure): a predicate.

@@ -7,6 +7,12 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStat
 use super::PodState;
 use crate::conditions::Health;
 
+/// Whether the Deployment has pods that are not available. Why they are not is for them to tell.
+pub fn has_unavailable_pods(deployment: &Deployment) -> bool {
+    let status = deployment.status.as_ref();
+    status.is_some_and(|status| status.replicas > status.available_replicas)
+}
+
 /// How far the pods of a Deployment are.
 ///
 /// # Example
@@ -229,6 +235,16 @@ mod tests {
         ] {
             assert_eq!(holding(Some(&observed(updated, available))), expected);
         }
+    }
+
+    #[test]
+    fn pods_are_unavailable_while_there_are_more_of_them() {
+        assert!(has_unavailable_pods(&observed(3, 2)));
+        assert!(!has_unavailable_pods(&observed(2, 3)));
+        assert!(!has_unavailable_pods(&Deployment::default()));
+        let mut none = observed(3, 3);
+        none.status.as_mut().unwrap().available_replicas = None; // as it tells 0
+        assert!(has_unavailable_pods(&none));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::object::Object;
 use crate::store::Store;
 
 /// Writes the status of an object, and publishes a warning when its condition Degraded becomes true.
-/// Pods come up in bursts: other counts, other lists, such as names of pods, and conditions that are not
+/// Pods come up in bursts: other counts, other lists, such as addresses, and conditions that are not
 /// [significant](is_significant) are gathered, as [`Applier::debounce_status`] does it. Everything else
 /// is written at once.
 ///
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn counts_and_lists_can_wait_and_what_runs_cannot() {
-        let status = json!({ "version": "17.6", "readyReplicas": 1, "nodes": ["a"] });
-        let counted = json!({ "version": "17.6", "readyReplicas": 2, "nodes": ["a", "b"] });
-        let updated = json!({ "version": "17.7", "readyReplicas": 1, "nodes": ["a"] });
+        let status = json!({ "version": "17.6", "readyReplicas": 1, "addresses": ["a"] });
+        let counted = json!({ "version": "17.6", "readyReplicas": 2, "addresses": ["a", "b"] });
+        let updated = json!({ "version": "17.7", "readyReplicas": 1, "addresses": ["a"] });
         assert!(differs_in_counts_at_most(&status, &counted));
         assert!(!differs_in_counts_at_most(&status, &updated));
     }

@@ -20,7 +20,8 @@ use kube::runtime::reflector::ObjectRef;
 use opctl_runtime::conditions::set_conditions;
 use opctl_runtime::rbac::{rule, subresource_rule};
 use opctl_runtime::workload::{
-    self, PodState, Rollout, active_pods, container_security, pod_security, selector_text,
+    self, PodState, Rollout, active_pods, container_security, has_unavailable_pods, pod_security,
+    selector_text,
 };
 use opctl_runtime::{Applier, Controller, Error, Index, Manager, Result, Store};
 
@@ -64,11 +65,17 @@ struct Context {
 /// Starts the controller.
 pub fn start(manager: &Manager) {
     let controller = Controller::new(manager);
-    let pods = manager.watch().config(active_pods(IDENTITY, APP)).start();
-    controller.watches_with(&pods, PodState::failure_hash, PodState::owner);
+    let deployments = controller.owns();
+    // Why pods do not become available, a Deployment does not tell.
+    let pods = manager
+        .watch()
+        .config(active_pods(IDENTITY, APP))
+        .while_any(&deployments, has_unavailable_pods)
+        .start();
+    controller.watches_with(&pods, PodState::failure_hash, PodState::failing_owner);
     let context = Context {
         objects: controller.store(),
-        deployments: controller.owns(),
+        deployments,
         pods: pods.index(PodState::owner),
         // Also of a deleted predecessor whose children were orphaned.
         applier: controller
