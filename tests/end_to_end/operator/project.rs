@@ -1,7 +1,7 @@
 //! A generated project, and the user's commands in it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,18 +12,20 @@ use std::time::Duration;
 
 use super::background::Background;
 use super::cluster::{Cluster, free_port, text};
-use super::machine::{Machine, build_directory, turn};
+use super::machine::{Machine, build_directory, cache, turn};
 use super::wait::{COMPILATION, timed, within};
 
 /// The crate that every project has a copy of.
 const RUNTIME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/opctl-runtime");
 
-/// A project in a folder that goes with this. Until it runs, it is the only one of its name.
+/// A project. Until it runs, it is the only one of its name.
 pub struct Project<'a> {
     machine: &'a Machine,
     name: String,
     folder: PathBuf,
     turn: Mutex<Option<File>>,
+    /// The files that may have the time of the last run.
+    settled: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// What is left of a project for tests that only run its manager.
@@ -38,9 +40,13 @@ impl<'a> Project<'a> {
     pub fn init(machine: &'a Machine, name: &str, args: &[&str]) -> Self {
         let turn = turn(name);
         let folder = folder(name);
-        let _ = fs::remove_dir_all(&folder); // of a run that was killed
+        if folder.exists() {
+            let _ = fs::remove_dir_all(before(&folder));
+            fs::rename(&folder, before(&folder)).unwrap();
+        }
         fs::create_dir_all(&folder).unwrap();
-        let project = Self { machine, name: name.to_owned(), folder, turn: Mutex::new(Some(turn)) };
+        let (name, turn) = (name.to_owned(), Mutex::new(Some(turn)));
+        let project = Self { machine, name, folder, turn, settled: Mutex::default() };
         project.opctl(&[&["init", "--domain", "example.com"], args].concat());
         keep_times(Path::new(RUNTIME), &project.folder.join("runtime"));
         project
@@ -53,15 +59,34 @@ impl<'a> Project<'a> {
     }
 
     fn opctl(&self, args: &[&str]) {
-        let output = self.command(env!("CARGO_BIN_EXE_opctl")).args(args).output().unwrap();
+        let mut opctl = self.machine.command(env!("CARGO_BIN_EXE_opctl"));
+        let output = opctl.current_dir(&self.folder).args(args).output().unwrap();
         assert!(output.status.success(), "opctl {args:?}:\n{}", printed(&output));
     }
 
     /// A command of the user's, in the project.
     pub fn command(&self, program: &str) -> Command {
+        self.settle();
         let mut command = self.machine.command(program);
         command.current_dir(&self.folder);
         command
+    }
+
+    /// Gives the files that are as the last run has left them the times of then: what cargo has made of them is
+    /// up to date. Not those that this run changes later on, since it may have compiled something else meanwhile.
+    fn settle(&self) {
+        let before = before(&self.folder);
+        let mut settled = self.settled.lock().unwrap();
+        for (path, content) in self.snapshot() {
+            let name = path.strip_prefix(&self.folder).unwrap();
+            let old = before.join(name);
+            if !name.starts_with("runtime")
+                && settled.insert(path.clone())
+                && fs::read(&old).is_ok_and(|old| old == content)
+            {
+                set_time(&path, &old);
+            }
+        }
     }
 
     /// `make`, on no cluster but the one that it chooses by itself. Returns what it printed.
@@ -177,47 +202,21 @@ impl Drop for Project<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the project is kept: {}", self.folder.display());
-        } else {
-            // What is compiled for one project serves no other; its dependencies stay.
-            let turn = self.turn.get_mut().unwrap().take();
-            let _turn = turn.unwrap_or_else(|| self::turn(&self.name));
-            clean(&self.name);
-            fs::remove_dir_all(&self.folder).unwrap();
-            // The parent stays as long as it holds a project of a test that failed.
-            let _ = self.folder.parent().map(fs::remove_dir);
-        }
-    }
-}
-
-/// Deletes what was compiled of a package. `cargo clean -p` goes by the names of targets, which others have, too.
-fn clean(package: &str) {
-    let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
-    let name = |entry: &DirEntry| entry.file_name().to_string_lossy().into_owned();
-    for profile in ["debug", "release"].map(|profile| build_directory().join(profile)) {
-        let mut hashes = BTreeSet::new();
-        for fingerprint in entries(profile.join(".fingerprint")) {
-            if let Some((of, hash)) = name(&fingerprint).rsplit_once('-')
-                && of == package
-            {
-                hashes.insert(hash.to_owned());
-                let _ = fs::remove_dir_all(fingerprint.path());
-            }
-        }
-        for artifact in entries(profile.join("deps")) {
-            let stem = name(&artifact).split('.').next().unwrap_or_default().to_owned();
-            if stem.rsplit_once('-').is_some_and(|(_, hash)| hashes.contains(hash)) {
-                let _ = fs::remove_file(artifact.path());
-            }
         }
     }
 }
 
 /// Outside of this repository, whose settings for rustfmt and clippy hold for what is below. The
-/// same in each run, so that cargo replaces what a test that failed has left.
+/// same in each run, so that cargo finds what the last one has compiled.
 fn folder(name: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     build_directory().hash(&mut hasher);
-    std::env::temp_dir().join(format!("opctl-test-{:016x}", hasher.finish())).join(name)
+    cache().join("tests").join(format!("{:016x}", hasher.finish())).join(name)
+}
+
+/// Where the project of the last run is meanwhile.
+fn before(folder: &Path) -> PathBuf {
+    folder.with_extension("before")
 }
 
 /// Gives the files of a copy the times of their originals. To cargo, which knows a member by its path
@@ -229,10 +228,15 @@ fn keep_times(originals: &Path, copy: &Path) {
         if original.is_dir() {
             keep_times(&original, &path);
         } else if path.exists() {
-            let time = fs::metadata(&original).unwrap().modified().unwrap();
-            File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            set_time(&path, &original);
         }
     }
+}
+
+/// Gives a file the time of another one.
+fn set_time(path: &Path, of: &Path) {
+    let time = fs::metadata(of).unwrap().modified().unwrap();
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
 /// What a command printed that must succeed.
