@@ -200,6 +200,7 @@ pub type Snapshot = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Drop for Project<'_> {
     fn drop(&mut self) {
+        let _ = fs::remove_dir_all(before(&self.folder));
         if std::thread::panicking() {
             eprintln!("the project is kept: {}", self.folder.display());
         }

@@ -69,7 +69,8 @@ impl<K: Object> StoreBuilder<K> {
 
     /// Watches only while some object of another store satisfies the condition, and has not changed for
     /// 5 seconds: for objects that tell what is wrong with that one. The store is empty before that, and
-    /// again a minute after it. Nothing waits for its first list.
+    /// again a minute after it. What satisfies the condition at the start is not waited for, and controllers
+    /// start with what the watch lists for it.
     ///
     /// # Example
     /// ```no_run
@@ -141,32 +142,27 @@ impl<K: Object> StoreBuilder<K> {
             );
             let watch = {
                 let (store, namespace, config) = (store.clone(), namespace.clone(), config.clone());
-                let (name, gauge) = (name.clone(), gauge.clone());
-                move |state: &SyncState| {
-                    let first_list = state.add(name.clone(), gauge.clone());
+                move |first_list| {
                     let (namespace, api, config) = (namespace.clone(), api.clone(), config.clone());
                     store.clone().watch(namespace, api, config, first_list)
                 }
             };
+            let first_list = store.sync_state().add(name.clone(), gauge.clone());
             let health = Arc::clone(&manager.0.health);
-            let Some(demand) = demand.clone() else {
-                let watch = watch(store.sync_state());
-                tokio::spawn(async move { health.supervise(name, watch).await });
-                continue;
-            };
-            let store = store.clone();
-            gauge.set(1); // it has all that is needed
+            let (store, demand) = (store.clone(), demand.clone());
             tokio::spawn(async move {
-                let end = || {
-                    store.take(&namespace, Event::Ended);
-                    gauge.set(1);
+                let Some(demand) = demand else {
+                    return health.supervise(name, watch(first_list)).await;
                 };
-                let work = demand.serve(|| watch(&SyncState::default()), end);
-                health.supervise(name, work).await
+                // Nothing waits for a later list.
+                let next_list = || SyncState::default().add(name.clone(), gauge.clone());
+                let end = || store.take(&namespace, Event::Ended);
+                let work = demand.serve(first_list, next_list, watch, end);
+                health.supervise(name.clone(), work).await
             });
         }
+        stores.all.push(store.sync_state().clone());
         if demand.is_none() {
-            stores.all.push(store.sync_state().clone());
             stores.by_selection.insert(key, Box::new(store.clone()));
         }
         store
@@ -244,16 +240,21 @@ mod tests {
         };
 
         secrets.synced().await;
+        assert_eq!(secrets.list().len(), 1, "needed from the start");
+        let change = |version: u64, immutable| {
+            let mut map = ConfigMap::clone(&maps.list()[0]);
+            map.metadata.resource_version = Some(version.to_string());
+            map.immutable = immutable;
+            maps.take(&None, Event::Applied(map));
+        };
+        change(2, None);
+        assert_eq!(count_after(50).await, 1);
+        assert_eq!(count_after(20).await, 0);
         let metrics = manager.encode_metrics().unwrap();
         let synced = r#"store_synced{kind="secret",watch_namespace="",selector=""} 1"#;
         assert!(metrics.contains(synced), "nothing is missing: {metrics}");
+        change(3, Some(true));
         assert_eq!(count_after(3).await, 0);
         assert_eq!(count_after(4).await, 1);
-        let mut map = ConfigMap::clone(&maps.list()[0]);
-        map.metadata.resource_version = Some("2".to_owned());
-        map.immutable = None;
-        maps.take(&None, Event::Applied(map));
-        assert_eq!(count_after(50).await, 1);
-        assert_eq!(count_after(20).await, 0);
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Store;
+use super::sync::{FirstList, SyncState};
 use crate::object::{Object, reference};
 
 /// For how long an object needs a watch without a change of its own until the watch starts: what goes on
@@ -22,8 +23,12 @@ const PERIOD: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(60);
 
 /// The objects that need a watch, and when each of them has changed. Clones are of the same objects.
-#[derive(Clone, Default)]
-pub(crate) struct Demand(Sender<HashMap<Name, Instant>>);
+#[derive(Clone)]
+pub(crate) struct Demand {
+    objects: Sender<HashMap<Name, Instant>>,
+    /// Whether all of them are known.
+    state: SyncState,
+}
 
 /// The namespace and the name of an object.
 type Name = (Option<String>, String);
@@ -31,7 +36,10 @@ type Name = (Option<String>, String);
 impl<K: Object> Store<K> {
     /// The objects of this store that satisfy the condition.
     pub(crate) fn demand(&self, condition: impl Fn(&K) -> bool + Send + Sync + 'static) -> Demand {
-        let demand = Demand::default();
+        let demand = Demand {
+            objects: Sender::default(),
+            state: self.sync_state().clone(),
+        };
         let (objects, dyntype) = (demand.clone(), self.dyntype().clone());
         self.observe(Box::new(move |change| {
             let [was_needed, is_needed] =
@@ -47,12 +55,29 @@ impl<K: Object> Store<K> {
 }
 
 impl Demand {
-    /// Runs `work` whenever it is needed, and `end` when it is no longer.
-    pub async fn serve<F: Future<Output = ()>>(&self, work: impl Fn() -> F, end: impl Fn()) {
+    /// Runs `watch` whenever it is needed, and `end` when it is no longer. What needs it from the start, such
+    /// as a failure that the process before this one has reported, needs it at once: `first_list` is not
+    /// complete until it is known. `next_list` makes those of later watches.
+    pub async fn serve<F: Future<Output = ()>>(
+        &self,
+        first_list: FirstList,
+        next_list: impl Fn() -> FirstList,
+        watch: impl Fn(FirstList) -> F,
+        end: impl Fn(),
+    ) {
+        self.state.synced().await;
+        let is_needed = !self.objects.borrow().is_empty();
+        let mut needed = is_needed.then_some(first_list);
         loop {
-            self.lasts().await;
+            let list = match needed.take() {
+                Some(list) => list,
+                None => {
+                    self.lasts().await;
+                    next_list()
+                }
+            };
             tokio::select! {
-                () = work() => {}
+                () = watch(list) => {}
                 () = self.ends() => {}
             }
             end();
@@ -61,7 +86,7 @@ impl Demand {
 
     /// Waits until an object has been in need for a while.
     async fn lasts(&self) {
-        let mut objects = self.0.subscribe();
+        let mut objects = self.objects.subscribe();
         loop {
             // The sender is in `self`, so that it cannot be gone.
             let _ = objects.wait_for(|objects| !objects.is_empty()).await;
@@ -78,7 +103,7 @@ impl Demand {
 
     /// Waits until no object has been in need for a while.
     async fn ends(&self) {
-        let mut objects = self.0.subscribe();
+        let mut objects = self.objects.subscribe();
         loop {
             let _ = objects.wait_for(HashMap::is_empty).await;
             let again = objects.wait_for(|objects| !objects.is_empty());
@@ -91,7 +116,7 @@ impl Demand {
     /// An object that is or was in need has changed.
     fn set<K: Object>(&self, object: ObjectRef<K>, is_needed: bool) {
         let name = (object.namespace, object.name);
-        self.0.send_if_modified(|objects| {
+        self.objects.send_if_modified(|objects| {
             let was_empty = objects.is_empty();
             if is_needed {
                 objects.insert(name, Instant::now());
@@ -105,11 +130,12 @@ impl Demand {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use k8s_openapi::api::core::v1::ConfigMap;
-    use tokio::time::advance;
+    use prometheus_client::metrics::gauge::Gauge;
 
     use super::*;
     use crate::store::Event;
@@ -123,45 +149,64 @@ mod tests {
         store.take(&None, Event::Applied(object));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn work_is_done_while_a_need_lasts() {
-        let store: Store<ConfigMap> = Store::from_iter([]);
-        change(&store, 1, true);
-        let demand = store.demand(|object| object.immutable == Some(true));
-        let count = || Arc::new(AtomicUsize::new(0));
-        let (begun, ended) = (count(), count());
-        let (begins, ends) = (Arc::clone(&begun), Arc::clone(&ended));
-        tokio::spawn(async move {
-            let work = || {
-                begins.fetch_add(1, Ordering::Relaxed);
-                std::future::pending()
-            };
-            demand
-                .serve(work, || _ = ends.fetch_add(1, Ordering::Relaxed))
-                .await;
-        });
-        let seen = async |wait: u64| {
-            for _ in 0..wait {
-                tokio::task::yield_now().await;
-                advance(Duration::from_secs(1)).await;
-            }
-            tokio::task::yield_now().await;
-            (begun.load(Ordering::Relaxed), ended.load(Ordering::Relaxed))
-        };
+    /// How often a watch has begun and ended.
+    #[derive(Default)]
+    struct Counts([AtomicUsize; 2]);
 
-        for version in 2..6 {
-            assert_eq!(seen(4).await, (0, 0), "it goes on by itself");
+    impl Counts {
+        /// Those after that many seconds.
+        async fn after(&self, seconds: u64) -> [usize; 2] {
+            sleep(Duration::from_secs(seconds)).await;
+            [0, 1].map(|count| self.0[count].load(Ordering::Relaxed))
+        }
+    }
+
+    /// What is served while objects of the store are immutable.
+    fn served(store: &Store<ConfigMap>) -> Arc<Counts> {
+        let demand = store.demand(|object| object.immutable == Some(true));
+        let counts: Arc<Counts> = Arc::default();
+        let served = Arc::clone(&counts);
+        tokio::spawn(async move {
+            let list = || SyncState::default().add("a watch".to_owned(), Gauge::default());
+            let count = |count: usize| served.0[count].fetch_add(1, Ordering::Relaxed);
+            let watch = |list| {
+                count(0);
+                async move {
+                    pending::<()>().await;
+                    drop(list);
+                }
+            };
+            demand.serve(list(), list, watch, || _ = count(1)).await;
+        });
+        counts
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_runs_while_a_need_lasts() {
+        let store: Store<ConfigMap> = Store::from_iter([]);
+        let counts = served(&store);
+        for version in 1..6 {
+            assert_eq!(counts.after(4).await, [0, 0], "it goes on by itself");
             change(&store, version, true);
         }
         change(&store, 6, false);
-        assert_eq!(seen(10).await, (0, 0), "it needs nothing");
+        assert_eq!(counts.after(10).await, [0, 0], "it needs nothing");
         change(&store, 7, true);
-        assert_eq!(seen(7).await, (1, 0));
+        assert_eq!(counts.after(7).await, [1, 0]);
         change(&store, 8, false);
-        assert_eq!(seen(50).await, (1, 0), "it may be needed again");
+        assert_eq!(counts.after(50).await, [1, 0], "it may be needed again");
         change(&store, 9, true);
-        assert_eq!(seen(100).await, (1, 0), "it is");
+        assert_eq!(counts.after(100).await, [1, 0], "it is");
         change(&store, 10, false);
-        assert_eq!(seen(70).await, (1, 1));
+        assert_eq!(counts.after(70).await, [1, 1]);
+        change(&store, 11, true);
+        assert_eq!(counts.after(7).await, [2, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_needed_from_the_start_is_watched_at_once() {
+        let store: Store<ConfigMap> = Store::from_iter([]);
+        change(&store, 1, true);
+        assert_eq!(served(&store).after(1).await, [1, 0]);
     }
 }

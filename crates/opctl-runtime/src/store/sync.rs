@@ -51,7 +51,7 @@ impl SyncState {
     }
 }
 
-/// What one watch reports until its first list is complete.
+/// What one watch reports until its first list is complete. Nothing waits for a watch that has ended.
 pub(crate) struct FirstList {
     state: Sender<Vec<Pending>>,
     name: String,
@@ -85,6 +85,12 @@ impl FirstList {
     }
 }
 
+impl Drop for FirstList {
+    fn drop(&mut self) {
+        self.complete();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -110,6 +116,8 @@ mod tests {
         right.complete();
         assert!(state.synced().now_or_never().is_some() && state.pending().is_empty());
         right.failed(&"a later failure changes nothing");
+        assert!(state.pending().is_empty());
+        drop(state.add("ended".to_owned(), Gauge::default()));
         assert!(state.pending().is_empty());
     }
 }

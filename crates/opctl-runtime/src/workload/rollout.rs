@@ -10,7 +10,9 @@ use crate::conditions::Health;
 /// Whether the Deployment has pods that are not available. Why they are not is for them to tell.
 pub fn has_unavailable_pods(deployment: &Deployment) -> bool {
     let status = deployment.status.as_ref();
-    status.is_some_and(|status| status.replicas > status.available_replicas)
+    status.is_some_and(|status| {
+        status.replicas.unwrap_or_default() > status.available_replicas.unwrap_or_default()
+    })
 }
 
 /// How far the pods of a Deployment are.
