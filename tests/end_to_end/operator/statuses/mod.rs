@@ -7,6 +7,7 @@ mod kstatus;
 mod transitions;
 
 use std::collections::BTreeSet;
+use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -51,9 +52,12 @@ fn tools_see_an_object_as_it_is() {
     charts_do_not_select_pods(cluster);
     reports_pods_that_cannot_be_created(cluster, &kstatus);
     reports_a_refused_change(cluster, &kstatus);
+    reports_a_crash_loop(cluster, &kstatus);
     operator.assert_runs();
     let log = operator.log();
     assert!(!log.contains("panicked"), "{log}");
+    drop(operator);
+    knows_a_crash_loop_from_the_start(&everything);
 }
 
 fn number(variable: &str, default: usize) -> usize {
@@ -135,6 +139,35 @@ fn reports_a_refused_change(cluster: &Cluster, kstatus: &Kstatus) {
     });
     storage("1Gi");
     is_current(kstatus, get);
+}
+
+/// Only pods tell it within minutes.
+fn reports_a_crash_loop(cluster: &Cluster, kstatus: &Kstatus) {
+    cluster.create(&memcached().object("crashing", 1, 1));
+    is_current(kstatus, || cluster.get(&[memcached().plural, "crashing"]));
+    let pods = "app.kubernetes.io/instance=crashing";
+    cluster.ok(&["label", "pods", "--selector", pods, "opctl/pods=crash"]);
+    eventually("report of a crash loop", || {
+        let degraded = degraded(cluster);
+        let is_reported = degraded["status"] == "True" && degraded["reason"] == "CrashLoopBackOff";
+        is_reported.then_some(()).ok_or_else(|| degraded.to_string())
+    });
+}
+
+/// It would be a lie for as long as the pods are not looked at, and another event afterwards.
+fn knows_a_crash_loop_from_the_start(everything: &Everything) {
+    let before = degraded(&everything.cluster);
+    let mut operator = everything.start();
+    sleep(Duration::from_secs(3)); // for the first reconcile
+    assert_eq!(degraded(&everything.cluster), before);
+    operator.assert_runs();
+}
+
+fn degraded(cluster: &Cluster) -> Value {
+    let object = cluster.get(&[memcached().plural, "crashing"]);
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let mut degraded = conditions.filter(|condition| condition["type"] == "Degraded");
+    degraded.next().cloned().unwrap_or_default()
 }
 
 fn is_current(kstatus: &Kstatus, get: impl Fn() -> Value) {
