@@ -38,6 +38,8 @@ mod verdict;
 #[allow(dead_code)]
 #[path = "../end_to_end/operator/background.rs"]
 mod background;
+#[path = "../end_to_end/operator/client.rs"]
+mod client;
 #[allow(dead_code)]
 #[path = "../end_to_end/operator/cluster.rs"]
 mod cluster;

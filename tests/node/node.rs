@@ -68,11 +68,8 @@ impl Node {
 
     /// Runs the closure where the node's network is: connections and commands reach pods and Services.
     pub fn inside<T: Send>(&self, run: impl FnOnce(&Cluster) -> T + Send) -> T {
-        let cluster = Cluster {
-            kubectl: self.kubectl.clone(),
-            kubeconfig: self.directory.path().join("shared/admin.kubeconfig"),
-            audit_log: PathBuf::new(),
-        };
+        let kubeconfig = self.directory.path().join("shared/admin.kubeconfig");
+        let cluster = Cluster::new(self.kubectl.clone(), kubeconfig, PathBuf::new());
         self.entered(|| run(&cluster)).unwrap_or_else(|panic| {
             let what = ["get", "pods,events", "--all-namespaces"];
             let seen = self.entered(|| text(&cluster.kubectl(&what).stdout));

@@ -155,11 +155,11 @@ fn the_primary_goes_under_a_writer(cluster: &Cluster) -> Vec<usize> {
 
 fn the_primary_loses_its_volume(cluster: &Cluster) {
     let claim = format!("data-{PRIMARY}");
-    let volume = cluster.get(&["pvc", &claim])["spec"]["volumeName"].take();
+    let volume = cluster.get(&["persistentvolumeclaim", &claim])["spec"]["volumeName"].take();
     cluster.ok(&["delete", "pvc", &claim, "--wait=false"]);
     cluster.ok(&["delete", "pod", PRIMARY]);
     eventually("another volume", || {
-        let next = cluster.get(&["pvc", &claim])["spec"]["volumeName"].take();
+        let next = cluster.get(&["persistentvolumeclaim", &claim])["spec"]["volumeName"].take();
         (next.is_string() && next != volume).then_some(()).ok_or_else(|| next.to_string())
     });
     settled(cluster, "cluster with an empty volume of the primary");

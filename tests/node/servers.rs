@@ -77,7 +77,7 @@ fn an_image_that_does_not_exist(cluster: &Cluster) {
     let kinds = ["memcached", "webserver"];
     let objects = kinds.map(|kind| format!("{kind}/{kind}-sample"));
     for object in &objects {
-        cluster.patch(object, "merge", &json!({ "spec": { "image": MISSING } }));
+        cluster.patch(&[object], "merge", &json!({ "spec": { "image": MISSING } }));
     }
     for object in &objects {
         timed(&format!("{object} degraded"), || {
@@ -93,7 +93,7 @@ fn an_image_that_does_not_exist(cluster: &Cluster) {
     let (address, port) = service(cluster);
     assert!(page(&address, port).is_ok(), "the old pods should serve");
     for object in &objects {
-        cluster.patch(object, "merge", &json!({ "spec": { "image": null } }));
+        cluster.patch(&[object], "merge", &json!({ "spec": { "image": null } }));
     }
     serve(cluster, 2, 4);
 }
@@ -111,7 +111,7 @@ fn rollouts_drop_no_request(cluster: &Cluster) {
         rollouts += 1;
         for kind in &KINDS[..2] {
             let image = kind.revisions[rollouts % 2];
-            cluster.patch(&kind.object(), "merge", &json!({ "spec": { "image": image } }));
+            cluster.patch(&[&kind.object()], "merge", &json!({ "spec": { "image": image } }));
         }
         serve(cluster, 2, 4);
         for kind in &KINDS[..2] {

@@ -91,7 +91,7 @@ impl Storm<'_> {
     }
 
     fn set(&self, kind: &Kind, field: &str, value: &Value) -> String {
-        self.site.cluster.patch(&kind.object(), "merge", &json!({ "spec": { field: value } }));
+        self.site.cluster.patch(&[&kind.object()], "merge", &json!({ "spec": { field: value } }));
         format!("{} {field}: {value}", kind.sample())
     }
 
@@ -131,7 +131,7 @@ impl Storm<'_> {
         let Some(pod) = self.pod(kind) else { return format!("no pod of {}", kind.sample()) };
         let name = pod["metadata"]["name"].as_str().unwrap();
         // It may be gone by now.
-        self.site.cluster.kubectl(&["delete", "pod", name, "--wait=false"]);
+        let _ = self.site.cluster.client().delete(&["pod", name]);
         format!("delete pod {name}")
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::operator::client::Client;
 use crate::operator::machine::install;
 
 pub use crate::operator::cluster::text;
@@ -68,7 +69,7 @@ impl Sandbox {
     /// The kubectl of a running cluster.
     pub fn kubectl(&self, name: &str) -> Kubectl {
         let kubeconfig = self.status(name)["kubeconfig"].as_str().unwrap().to_owned();
-        Kubectl { program: self.kubectl_program(), kubeconfig }
+        Kubectl { program: self.kubectl_program(), kubeconfig, client: OnceLock::new() }
     }
 
     pub fn spawn(&self, args: &[&str]) -> Child {
@@ -104,6 +105,7 @@ impl Sandbox {
 pub struct Kubectl {
     program: &'static str,
     kubeconfig: String,
+    client: OnceLock<Client>,
 }
 
 impl Kubectl {
@@ -120,10 +122,9 @@ impl Kubectl {
         text(&output.stdout)
     }
 
-    /// An object or a list; null if it does not exist.
+    /// An object or a list, by the arguments of `kubectl get`; null if it does not exist.
     pub fn get(&self, args: &[&str]) -> Value {
-        let json = self.ok(&[&["get", "--ignore-not-found", "-o", "json"], args].concat());
-        serde_json::from_str(&json).unwrap_or_default()
+        self.client.get_or_init(|| Client::new(self.kubeconfig.as_ref())).get(args).unwrap()
     }
 }
 

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use kube::api::Patch;
 use serde_json::{Value, json};
+
+use crate::operator::client::Client;
 
 /// The CRDs of OLM, from the module that its operators are compiled with.
 pub fn crds() -> Vec<PathBuf> {
@@ -39,13 +42,13 @@ impl PlayedOlm {
     /// Begins to play. `kubeconfig` is that of the cluster.
     pub fn start(kubeconfig: &str) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let player = Player { kubeconfig: kubeconfig.to_owned() };
+        let player = Player(Client::new(kubeconfig.as_ref()));
         let end = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
             while !end.load(Ordering::Relaxed) {
                 // The command under test deletes objects meanwhile.
                 let _ = player.turn();
-                thread::sleep(Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(300));
             }
         });
         Self { is_over, thread: Some(thread) }
@@ -62,36 +65,19 @@ impl Drop for PlayedOlm {
 /// The manifests of bundles, by the names of their ClusterServiceVersions.
 type Bundles = BTreeMap<String, Vec<Value>>;
 
-struct Player {
-    kubeconfig: String,
-}
+struct Player(Client);
 
 impl Player {
-    fn kubectl(&self, args: &[&str]) -> Option<String> {
-        let mut kubectl = Command::new("kubectl");
-        let output = kubectl.env("KUBECONFIG", &self.kubeconfig).args(args).output().unwrap();
-        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
-    }
-
     fn list(&self, resource: &str) -> Option<Vec<Value>> {
-        let list: Value =
-            serde_json::from_str(&self.kubectl(&["get", resource, "-A", "-o", "json"])?).unwrap();
+        let list = self.0.get(&[resource, "-A"]).ok()?;
         Some(list["items"].as_array().unwrap().clone())
     }
 
-    fn create(&self, object: &Value) {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), object.to_string()).unwrap();
-        self.kubectl(&["create", "-f", file.path().to_str().unwrap()]);
-    }
-
     fn set_status(&self, resource: &str, object: &Value, status: &Value) -> Option<()> {
-        let patch = json!({ "status": status }).to_string();
+        let patch = json!({ "status": status });
         let (namespace, name) = (text(&object["metadata"]["namespace"]), name(object));
-        let args =
-            ["-n", namespace, "patch", resource, name, "--type=merge", "--subresource=status"];
-        self.kubectl(&[&args[..], &["-p", &patch]].concat())?;
-        Some(())
+        let status = ["-n", namespace, resource, name, "--subresource=status"];
+        self.0.patch(&status, &Patch::Merge(&patch)).ok()
     }
 
     fn turn(&self) -> Option<()> {
@@ -122,7 +108,7 @@ impl Player {
         let head = text(&entries.last()?["name"]).to_owned();
         let plan = format!("install-{}", head.replace('.', "-"));
         if subscription["status"]["currentCSV"] != head.as_str() {
-            self.create(&json!({
+            let _ = self.0.create(&json!({
                 "apiVersion": "operators.coreos.com/v1alpha1",
                 "kind": "InstallPlan",
                 "metadata": { "name": plan, "namespace": namespace },
@@ -138,18 +124,17 @@ impl Player {
         if subscription["status"]["installedCSV"] == head.as_str() {
             return Some(());
         }
-        let plan = self.kubectl(&["-n", namespace, "get", "installplans", &plan, "-o", "json"])?;
-        let plan: Value = serde_json::from_str(&plan).unwrap();
+        let plan = self.0.get(&["-n", namespace, "installplans", &plan]).ok()?;
         if plan["spec"]["approved"] != true {
             return Some(());
         }
         for object in bundles.get(&head)? {
             let mut object = object.clone();
             object["metadata"]["namespace"] = namespace.into();
-            self.create(&object);
+            let _ = self.0.create(&object);
         }
         if let Some(old) = entries.last()?["replaces"].as_str() {
-            self.kubectl(&["-n", namespace, "delete", "clusterserviceversions", old]);
+            let _ = self.0.delete(&["-n", namespace, "clusterserviceversions", old]);
         }
         let status = json!({ "installedCSV": head });
         self.set_status("subscriptions.operators.coreos.com", subscription, &status)

@@ -5,10 +5,11 @@ use std::io::{Read, Seek, SeekFrom};
 
 use serde_json::Value;
 
+use crate::operator::client::AGENT;
 use crate::operator::cluster::Cluster;
 
 /// All that run on the cluster but the operator, by their user agents.
-const OTHERS: [&str; 3] = ["kube-", "kubectl", "kwok"];
+const OTHERS: [&str; 4] = ["kube-", "kubectl", "kwok", AGENT];
 
 /// The requests since a moment.
 pub struct Audit<'a> {

@@ -4,9 +4,12 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, OnceLock};
 
+use kube::api::Patch;
 use serde_json::Value;
 
+use super::client::Client;
 use super::machine::Machine;
 
 #[derive(Clone)]
@@ -14,6 +17,7 @@ pub struct Cluster {
     pub kubectl: PathBuf,
     pub kubeconfig: PathBuf,
     pub audit_log: PathBuf,
+    client: Arc<OnceLock<Client>>,
 }
 
 impl Cluster {
@@ -24,11 +28,11 @@ impl Cluster {
             Some(path) => PathBuf::from(path),
             None => panic!("cluster `{name}` does not run: {status}"),
         };
-        Self {
-            kubectl: path("kubectl"),
-            kubeconfig: path("kubeconfig"),
-            audit_log: path("auditLog"),
-        }
+        Self::new(path("kubectl"), path("kubeconfig"), path("auditLog"))
+    }
+
+    pub fn new(kubectl: PathBuf, kubeconfig: PathBuf, audit_log: PathBuf) -> Self {
+        Self { kubectl, kubeconfig, audit_log, client: Arc::default() }
     }
 
     /// Starts a cluster of this name.
@@ -36,6 +40,11 @@ impl Cluster {
         let output = machine.cluster(&["start", "--name", name]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         Self::running(machine, name)
+    }
+
+    /// For what is asked again and again.
+    pub fn client(&self) -> &Client {
+        self.client.get_or_init(|| Client::new(&self.kubeconfig))
     }
 
     pub fn kubectl(&self, args: &[&str]) -> Output {
@@ -47,15 +56,14 @@ impl Cluster {
         succeeded(args, &self.kubectl(args))
     }
 
-    /// An object or a list; null if it is not there.
+    /// An object or a list, by the arguments of `kubectl get`; null if it is not there.
     pub fn get(&self, args: &[&str]) -> Value {
-        let json = self.ok(&[&["get", "--ignore-not-found", "-o", "json"], args].concat());
-        serde_json::from_str(&json).unwrap_or(Value::Null)
+        self.client().get(args).unwrap_or_else(|error| panic!("get {args:?}: {error}"))
     }
 
+    /// Creates an object, or those of a list.
     pub fn create(&self, object: &Value) {
-        let args = ["create", "-f", "-"];
-        succeeded(&args, &self.with_input(&args, &object.to_string()));
+        self.client().create(object).unwrap_or_else(|error| panic!("{error}: {object}"));
     }
 
     /// Fails the test if the API server would not take an object.
@@ -72,8 +80,25 @@ impl Cluster {
     }
 
     /// Changes an object by a strategic merge patch, or by a merge patch where there is no other.
-    pub fn patch(&self, object: &str, type_: &str, patch: &Value) {
-        self.ok(&["patch", object, "--type", type_, "-p", &patch.to_string()]);
+    pub fn patch(&self, object: &[&str], type_: &str, patch: &Value) {
+        let patch = match type_ {
+            "strategic" => Patch::Strategic(patch),
+            _ => Patch::Merge(patch),
+        };
+        let result = self.client().patch(object, &patch);
+        result.unwrap_or_else(|error| panic!("patch {object:?}: {error}"));
+    }
+
+    /// Asks for the deletion of an object, and waits for nothing.
+    pub fn delete(&self, object: &[&str]) {
+        let result = self.client().delete(object);
+        result.unwrap_or_else(|error| panic!("delete {object:?}: {error}"));
+    }
+
+    /// Changes the size of an object.
+    pub fn scale(&self, object: &[&str], size: usize) {
+        let result = self.client().scale(object, size);
+        result.unwrap_or_else(|error| panic!("scale {object:?}: {error}"));
     }
 
     fn with_input(&self, args: &[&str], input: &str) -> Output {

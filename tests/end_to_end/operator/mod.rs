@@ -2,6 +2,7 @@
 
 mod audit;
 mod background;
+pub mod client;
 pub mod cluster;
 mod cost;
 mod crashes;

@@ -76,7 +76,7 @@ fn scales(cluster: &Cluster) {
 fn rolls_out_another_image(cluster: &Cluster) {
     let image = "memcached:1.6.38";
     let patch = json!({ "spec": { "image": image, "containerPort": 11311 } });
-    cluster.patch(&format!("memcached/{NAME}"), "merge", &patch);
+    cluster.patch(&["memcached", NAME], "merge", &patch);
     eventually("image and port in the Deployment", || {
         let deployment = cluster.get(&[DEPLOYMENT]);
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
@@ -106,7 +106,7 @@ fn repairs_the_deployment(cluster: &Cluster) {
         json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "somebody" } } }),
         json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": null } } }),
     ] {
-        cluster.patch(DEPLOYMENT, "strategic", &tampering);
+        cluster.patch(&[DEPLOYMENT], "strategic", &tampering);
         eventually(&format!("repair of {tampering}"), || {
             let now = cluster.get(&[DEPLOYMENT]);
             let repaired = now["spec"] == original["spec"]
@@ -127,9 +127,9 @@ fn makes_the_deployment_anew(cluster: &Cluster) {
 fn takes_everything_along(cluster: &Cluster) {
     cluster.ok(&["delete", "memcached", NAME]);
     eventually("end of all that belonged to the Memcached", || {
-        match cluster.ok(&["get", "deployments,replicasets,pods", "-o", "name"]) {
-            left if left.is_empty() => Ok(()),
-            left => Err(left),
+        match cluster.get(&["deployments,replicasets,pods"])["items"].take() {
+            left if left == json!([]) => Ok(()),
+            left => Err(left.to_string()),
         }
     });
 }

@@ -24,7 +24,7 @@ pub fn within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<T
                 assert!(begin.elapsed() < limit, "no {what} within {limit:?}; last seen: {seen}");
             }
         }
-        // A look is often a run of kubectl: many tests that wait would keep the machine busy with looking.
+        // Many tests that wait would keep the machine busy with looking.
         sleep((begin.elapsed() / 10).clamp(Duration::from_millis(100), Duration::from_secs(1)));
     }
 }

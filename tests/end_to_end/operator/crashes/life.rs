@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::proxy::{Kill, Moment, Proxy};
-use super::state::{Objects, items};
+use super::state::Objects;
 use crate::operator::background::Background;
 use crate::operator::cluster::free_port;
 use crate::operator::everything::Kind;
@@ -89,7 +89,9 @@ impl<'a> Life<'a> {
         crash: Crash,
         expected: Option<&Outcome>,
     ) -> Outcome {
-        stage.everything.cluster.ok(&["create", "namespace", namespace]);
+        stage.everything.cluster.create(&json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
+        }));
         let (proxy, kubeconfig) = stage.proxy(namespace);
         let probes = free_port();
         let operator = stage.everything.launch(namespace, &kubeconfig, probes);
@@ -113,7 +115,7 @@ impl<'a> Life<'a> {
             outcome.writes.push(life.proxy.writes());
         }
         life.operator.end(Signal::KILL);
-        life.stage.everything.cluster.ok(&["delete", "namespace", &life.namespace, "--wait=false"]);
+        life.stage.everything.cluster.delete(&["namespace", namespace]);
         outcome.kills = life.kills;
         outcome
     }
@@ -121,41 +123,39 @@ impl<'a> Life<'a> {
     fn act(&mut self, phase: Phase) {
         let cluster = &self.stage.everything.cluster;
         let what = format!("{}/{NAME}", self.kind.plural);
-        let namespace = ["--namespace", &self.namespace];
-        let run = |args: &[&str]| drop(cluster.ok(&[args, &namespace].concat()));
+        let object = [&*what, "--namespace", &self.namespace];
         match phase {
             Phase::Create => cluster.create(&self.object(2, 1)),
             Phase::Change => {
-                let patch = json!({ "spec": self.kind.spec(3, 2) }).to_string();
-                run(&["patch", &what, "--type=merge", "--patch", &patch]);
+                let patch = json!({ "spec": self.kind.spec(3, 2) });
+                cluster.patch(&object, "merge", &patch);
             }
             Phase::Drift => {
-                let workloads = "deployments,statefulsets";
                 let patch = json!({
                     "metadata": { "labels": { "app.kubernetes.io/managed-by": "another" } },
                     "spec": { "replicas": 1 },
                 });
-                for workload in self.names(workloads) {
-                    run(&["patch", &workload, "--patch", &patch.to_string()]);
+                for workload in self.names("deployments,statefulsets") {
+                    cluster.patch(&[&workload, "-n", &self.namespace], "strategic", &patch);
                 }
                 for service in self.names("services") {
-                    run(&["delete", &service]);
+                    cluster.delete(&[&service, "-n", &self.namespace]);
                 }
             }
             Phase::Recreate => {
-                run(&["delete", &what, "--wait=false"]);
+                cluster.delete(&object);
                 self.until_gone(&what);
                 cluster.create(&self.object(2, 1));
             }
-            Phase::Delete => run(&["delete", &what, "--wait=false"]),
+            Phase::Delete => cluster.delete(&object),
         }
     }
 
     /// Waits for the end of an object, which may have a finalizer.
     fn until_gone(&mut self, what: &str) {
-        let path = self.kind.path(&self.namespace);
+        let cluster = &self.stage.everything.cluster;
         let begin = Instant::now();
-        while !items(self.stage.port, &path).is_empty() {
+        while !cluster.get(&[what, "-n", &self.namespace]).is_null() {
             assert!(begin.elapsed() < PATIENCE, "{what} does not go");
             if self.proxy.has_killed() {
                 self.restart();
@@ -171,9 +171,10 @@ impl<'a> Life<'a> {
     }
 
     fn names(&self, kinds: &str) -> Vec<String> {
-        let cluster = &self.stage.everything.cluster;
-        let names = cluster.ok(&["get", kinds, "--namespace", &self.namespace, "--output", "name"]);
-        names.lines().map(str::to_owned).collect()
+        let list = self.stage.everything.cluster.get(&[kinds, "-n", &self.namespace]);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let name = |it: &Value| format!("{}/{}", text(&it["kind"]), text(&it["metadata"]["name"]));
+        list["items"].as_array().unwrap().iter().map(name).collect()
     }
 
     /// The state at the end of the phase, however often the operator dies on the way to it.
@@ -186,7 +187,7 @@ impl<'a> Life<'a> {
                 reached = None;
             }
             if get(self.probes, "/readyz").is_ok() {
-                let state = Objects::of(self.stage.port, &self.namespace);
+                let state = Objects::of(&self.stage.everything.cluster, &self.namespace);
                 let is_end = match (phase, expected) {
                     (_, Some(expected)) => state == *expected,
                     (Phase::Delete, None) => state.is_empty(),

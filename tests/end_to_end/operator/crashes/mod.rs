@@ -26,7 +26,7 @@ use crate::operator::wait::{eventually, timed};
 pub struct Stage<'a> {
     machine: &'a Machine,
     everything: Everything<'a>,
-    /// Of kubectl's proxy, which speaks TLS.
+    /// Of kubectl's proxy, which speaks TLS to the API server for the operators.
     port: u16,
     _kubectl: Background,
 }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
+use crate::operator::cluster::Cluster;
 use crate::operator::everything::{KINDS, Kind};
-use crate::operator::project::get;
 
 /// What the operator makes, and what the built-in controllers make of that.
-const CHILDREN: [(&str, &str); 8] = [
-    ("/apis/apps/v1", "deployments"),
-    ("/apis/apps/v1", "statefulsets"),
-    ("/apis/apps/v1", "replicasets"),
-    ("/api/v1", "pods"),
-    ("/api/v1", "services"),
-    ("/api/v1", "secrets"),
-    ("/api/v1", "persistentvolumeclaims"),
-    ("/apis/batch/v1", "cronjobs"),
+const CHILDREN: [&str; 8] = [
+    "deployments",
+    "statefulsets",
+    "replicasets",
+    "pods",
+    "services",
+    "secrets",
+    "persistentvolumeclaims",
+    "cronjobs",
 ];
 
 /// All objects of a namespace, sorted.
@@ -22,16 +22,13 @@ const CHILDREN: [(&str, &str); 8] = [
 pub struct Objects(Vec<Value>);
 
 impl Objects {
-    /// Asks the API server through the proxy on that port. This is done all the time: kubectl would keep the machine busy.
-    pub fn of(port: u16, namespace: &str) -> Self {
-        let children = CHILDREN.iter();
-        let children =
-            children.map(|(api, plural)| format!("{api}/namespaces/{namespace}/{plural}"));
-        let paths = children.chain(KINDS.iter().map(|kind| kind.path(namespace)));
-        let items: Vec<Value> = paths.flat_map(|path| items(port, &path)).collect();
-        let mut text = Value::from(items.clone()).to_string();
+    pub fn of(cluster: &Cluster, namespace: &str) -> Self {
+        let types = [&CHILDREN[..], &KINDS.map(|kind| kind.plural)].concat().join(",");
+        let list = cluster.get(&[&types, "-n", namespace]);
+        let items = list["items"].as_array().unwrap();
+        let mut text = list["items"].to_string();
         // What refers to an object by its uid still does.
-        for item in &items {
+        for item in items {
             let (kind, metadata) = (&item["kind"], &item["metadata"]);
             let name = metadata["generateName"].as_str().or(metadata["name"].as_str());
             let name = format!("uid of {} {}", kind.as_str().unwrap(), name.unwrap());
@@ -70,16 +67,6 @@ impl Objects {
         };
         lines(self, other, "-") + &lines(other, self, "+")
     }
-}
-
-/// The objects of a list, each with the kind that only the list has.
-pub fn items(port: u16, path: &str) -> Vec<Value> {
-    let list = get(port, path).unwrap_or_else(|answer| panic!("{path}: {answer}"));
-    let mut list: Value = serde_json::from_str(&list).unwrap();
-    let kind = list["kind"].as_str().unwrap().trim_end_matches("List").to_owned();
-    let Value::Array(mut items) = list["items"].take() else { return Vec::new() };
-    items.iter_mut().for_each(|item| item["kind"] = json!(kind));
-    items
 }
 
 /// Drops times, versions and random words.

@@ -113,8 +113,7 @@ fn take_lease(cluster: &Cluster, _: &mut Manager, namespace: &str, scrape: u32) 
     if scrape == 0 {
         let lease =
             json!({ "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 3600 } });
-        let name = "lease/memcached-operator";
-        cluster.ok(&["patch", name, "-n", namespace, "-p", &lease.to_string()]);
+        cluster.patch(&["lease", "memcached-operator", "-n", namespace], "merge", &lease);
     }
 }
 
@@ -163,8 +162,8 @@ fn observe(site: &Site, name: &str, outage: &Outage) -> String {
             }
         }
         if scrape % 6 == 3 {
-            let size = format!("--replicas={}", scrape / 6 % 2);
-            cluster.ok(&["scale", "memcached", "sample", "-n", &namespace, &size]);
+            let size = scrape as usize / 6 % 2;
+            cluster.scale(&["memcached", "sample", "-n", &namespace], size);
         }
         let mut body = manager.try_scrape().ok();
         if name == "panics" && scrape > HEALTHY {

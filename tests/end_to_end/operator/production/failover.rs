@@ -79,8 +79,7 @@ fn replaced(
 /// Creates a Memcached and scales one that is there.
 fn grow(cluster: &Cluster, step: usize) {
     cluster.create(&memcached(&fleet::name(step), json!({ "size": step % 2 })));
-    let replicas = format!("--replicas={}", (step / 2 + 1) % 2);
-    cluster.ok(&["scale", "memcached", &fleet::name(step / 2), &replicas]);
+    cluster.scale(&["memcached", &fleet::name(step / 2)], (step / 2 + 1) % 2);
 }
 
 fn has_written(cluster: &Cluster, manager: &Manager, at_least: usize) -> Result<(), String> {

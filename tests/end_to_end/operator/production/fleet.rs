@@ -32,8 +32,7 @@ pub fn swap(cluster: &Cluster, step: usize, count: usize) {
     let pair = step * 2 % count;
     let turn = step * 2 / count % 2;
     for (number, size) in [(pair, 1 - turn), (pair + 1, turn)] {
-        let (name, replicas) = (name(number), format!("--replicas={size}"));
-        cluster.kubectl(&["scale", "memcached", &name, &replicas, "--request-timeout=5s"]);
+        let _ = cluster.client().scale(&["memcached", &name(number)], size);
     }
 }
 

@@ -62,7 +62,7 @@ fn five_outages_of_the_api_server_lose_nothing() {
 fn sees_changes(cluster: &Cluster) {
     let witness = fleet::name(MANY - 1);
     let size = cluster.get(&["memcached", &witness])["spec"]["size"].as_u64().unwrap();
-    cluster.ok(&["scale", "memcached", &witness, &format!("--replicas={}", 1 - size)]);
+    cluster.scale(&["memcached", &witness], 1 - size as usize);
     eventually("reaction to a change", || {
         let memcached = cluster.get(&["memcached", &witness]);
         let seen = &memcached["status"]["observedGeneration"];

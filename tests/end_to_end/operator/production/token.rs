@@ -199,7 +199,7 @@ fn use_everything(site: &Site, account: &Account) -> BTreeSet<Permission> {
     // The same event twice is counted, which is a permission of its own.
     for replicas in [2, 2] {
         let patch = json!({ "spec": { "replicas": replicas } });
-        cluster.patch("deployment/sample", "merge", &patch);
+        cluster.patch(&["deployment/sample"], "merge", &patch);
         settled(cluster, "sample", 1);
     }
     // It takes the lease at once, and renews it later.

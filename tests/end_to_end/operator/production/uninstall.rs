@@ -16,7 +16,7 @@ use crate::operator::project::{Built, Project};
 use crate::operator::random::Random;
 use crate::operator::wait::{eventually, timed};
 
-const CRD: &str = "crd/databases.db.example.com";
+const CRD: &str = "customresourcedefinition/databases.db.example.com";
 const NAMESPACE: &str = "db-operator-system";
 const ACCOUNT: &str = "db-operator-controller-manager";
 const DEPLOYMENT: &str = "deployment/db-operator-controller-manager";
@@ -135,7 +135,7 @@ impl Site<'_> {
 
     /// The claims of a database.
     fn claims(&self, database: &str) -> Vec<Value> {
-        let claims = self.cluster.get(&["pvc"]);
+        let claims = self.cluster.get(&["persistentvolumeclaims"]);
         let claims = claims["items"].as_array().cloned().unwrap_or_default();
         let name = format!("data-{database}-0");
         claims.into_iter().filter(|claim| claim["metadata"]["name"] == name.as_str()).collect()

@@ -90,7 +90,7 @@ fn reports_pods_that_cannot_be_created(cluster: &Cluster, kstatus: &Kstatus) {
     cluster.ok(&["create", "quota", "pods", "--hard=pods=0"]);
     let size = |size: usize| {
         let patch = json!({ "spec": { "size": size } });
-        cluster.patch("memcached/full", "merge", &patch);
+        cluster.patch(&["memcached/full"], "merge", &patch);
     };
     size(5);
     within(SECONDS, "report of an exceeded quota", || {
@@ -128,7 +128,7 @@ fn reports_a_refused_change(cluster: &Cluster, kstatus: &Kstatus) {
     is_current(kstatus, get);
     let storage = |size: &str| {
         let patch = json!({ "spec": { "storage": { "size": size } } });
-        cluster.patch("postgrescluster/refused", "merge", &patch);
+        cluster.patch(&["postgrescluster/refused"], "merge", &patch);
     };
     storage("2Gi");
     within(SECONDS, "report of a refused change", || {

@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::operator::cluster::Cluster;
@@ -58,7 +59,7 @@ impl<'a> Transitions<'a> {
         }
         match self.random.below(20) {
             0..7 => {
-                self.cluster.patch(&what, "merge", &json!({ "spec": kind.spec(size, revision) }))
+                self.cluster.patch(&[&what], "merge", &json!({ "spec": kind.spec(size, revision) }))
             }
             7..12 => self.set_ready(&name, "False"),
             12..15 => self.set_ready(&name, "True"),
@@ -85,10 +86,11 @@ impl<'a> Transitions<'a> {
             (_, count) => vec![pods[self.random.below(count)].clone()],
         };
         let conditions = [json!({ "type": "Ready", "status": status })];
-        let patch = json!({ "status": { "conditions": conditions } }).to_string();
+        let patch = json!({ "status": { "conditions": conditions } });
         for pod in pods {
+            let status = [&*pod, "--subresource=status"];
             // It may be gone by now.
-            self.cluster.kubectl(&["patch", &pod, "--subresource=status", "-p", &patch]);
+            let _ = self.cluster.client().patch(&status, &Patch::Strategic(&patch));
         }
     }
 
@@ -96,7 +98,7 @@ impl<'a> Transitions<'a> {
         let pods = self.pods(name);
         if !pods.is_empty() {
             let pod = &pods[self.random.below(pods.len())];
-            self.cluster.kubectl(&["delete", pod, "--wait=false"]);
+            let _ = self.cluster.client().delete(&[pod]);
         }
     }
 
