@@ -68,7 +68,7 @@ const PATHS: [&str; 14] = [
 ];
 
 /// How many objects of a name each namespace has, that a thief would ask for.
-const PLANTED: usize = 50;
+const PLANTED: usize = 10;
 
 /// How many connections ask at a time.
 const CONNECTIONS: usize = 8;
