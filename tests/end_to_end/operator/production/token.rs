@@ -202,12 +202,17 @@ fn use_everything(site: &Site, account: &Account) -> BTreeSet<Permission> {
         cluster.patch(&["deployment/sample"], "merge", &patch);
         settled(cluster, "sample", 1);
     }
+    // It watches pods only while a Deployment waits for them.
+    let pods = "app.kubernetes.io/instance=sample";
+    cluster.ok(&["label", "pods", "--selector", pods, "opctl/pods=crash"]);
     // It takes the lease at once, and renews it later.
-    eventually("a renewed lease", || {
+    eventually("a renewed lease and a watch of pods", || {
         let used = used(cluster, &manager, &site.namespace());
-        let is_renewed =
-            used.iter().any(|(verb, _, resource, _)| verb == "update" && resource == "leases");
-        if is_renewed { Ok(used) } else { Err(format!("{used:?}")) }
+        let has = |what: (&str, &str)| used.iter().any(|it| (&*it.0, &*it.2) == what);
+        match has(("update", "leases")) && has(("watch", "pods")) {
+            true => Ok(used),
+            false => Err(format!("{used:?}")),
+        }
     })
 }
 
