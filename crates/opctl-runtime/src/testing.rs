@@ -1,7 +1,8 @@
 //! What the tests of an operator need.
 //!
 //! - [`Operator`] runs its controllers on a real API server, in a namespace of their own, with the
-//!   permissions of config/rbac and no others. [`eventually`] waits for what they do.
+//!   permissions of config/rbac and no others. [`eventually`] waits for what they do, and [`crash_pods`]
+//!   lets pods fail.
 //! - [`Process`] runs its binary, and [`e2e()`] runs it as config/default deploys it.
 //! - [`FaultProxy`] is between one of these and the API server: it delays, loses and refuses.
 //! - [`recording_client`] is for unit tests without an API server.
@@ -50,11 +51,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::{Api, Client, Config, ResourceExt};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 pub use e2e::e2e;
@@ -150,6 +153,34 @@ async fn install_crd(client: &Client, crd: CustomResourceDefinition) {
         .await
         .unwrap_or_else(|_| panic!("the CRD {name} should be established within {TIMEOUT:?}"))
         .expect("the API server should let the test watch CRDs");
+}
+
+/// Lets the pods of a label selector crash again and again, as the nodes that `opctl cluster` simulates play
+/// it for the label `opctl/pods=crash`.
+///
+/// # Example
+/// ```no_run
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # use kube::Api;
+/// # use opctl_runtime::testing::{Operator, crash_pods};
+/// # async fn test(operator: Operator) {
+/// let pods: Api<Pod> = Api::namespaced(operator.client, &operator.namespace);
+/// crash_pods(&pods, "app.kubernetes.io/instance=sample").await;
+/// # }
+/// ```
+///
+/// # Panics
+/// There is no such pod.
+pub async fn crash_pods(pods: &Api<Pod>, selector: &str) {
+    let selected = ListParams::default().labels(selector);
+    let selected = pods.list_metadata(&selected).await.expect("pods");
+    assert!(!selected.items.is_empty(), "no pod has {selector}");
+    let crash = Patch::Merge(json!({ "metadata": { "labels": { "opctl/pods": "crash" } } }));
+    let params = PatchParams::default();
+    for pod in selected {
+        let labeled = pods.patch_metadata(&pod.name_any(), &params, &crash).await;
+        labeled.expect("labeled");
+    }
 }
 
 /// The object of a manifest in YAML.
