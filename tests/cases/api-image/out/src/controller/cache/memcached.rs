@@ -65,17 +65,16 @@ struct Context {
 /// Starts the controller.
 pub fn start(manager: &Manager) {
     let controller = Controller::new(manager);
-    let deployments = controller.owns();
     // Why pods do not become available, a Deployment does not tell.
     let pods = manager
         .watch()
         .config(active_pods(IDENTITY, APP))
-        .while_any(&deployments, has_unavailable_pods)
+        .while_any(&manager.store(), has_unavailable_pods)
         .start();
     controller.watches_with(&pods, PodState::failure_hash, PodState::failing_owner);
     let context = Context {
         objects: controller.store(),
-        deployments,
+        deployments: controller.owns(),
         pods: pods.index(PodState::owner),
         // Also of a deleted predecessor whose children were orphaned.
         applier: controller
