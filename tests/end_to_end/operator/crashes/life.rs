@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::proxy::{Kill, Moment, Proxy};
-use super::state::Objects;
+use super::state::{FOREIGNER, MANAGER, Objects};
 use crate::operator::background::Background;
 use crate::operator::cluster::free_port;
 use crate::operator::everything::Kind;
@@ -132,7 +132,7 @@ impl<'a> Life<'a> {
             }
             Phase::Drift => {
                 let patch = json!({
-                    "metadata": { "labels": { "app.kubernetes.io/managed-by": "another" } },
+                    "metadata": { "labels": { MANAGER: FOREIGNER } },
                     "spec": { "replicas": 1 },
                 });
                 for workload in self.names("deployments,statefulsets") {

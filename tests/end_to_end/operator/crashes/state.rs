@@ -17,6 +17,10 @@ const CHILDREN: [&str; 8] = [
     "cronjobs",
 ];
 
+/// The label that a phase of a life changes, and its value then.
+pub const MANAGER: &str = "app.kubernetes.io/managed-by";
+pub const FOREIGNER: &str = "another";
+
 /// All objects of a namespace, sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objects(Vec<Value>);
@@ -56,7 +60,10 @@ impl Objects {
         let ready = ready.next().unwrap_or(&Value::Null);
         object["status"]["observedGeneration"] == "current"
             && (ready["status"] == "True" || ready["reason"] == "NotImplemented")
-            && self.0.iter().all(|item| item["metadata"]["deletionTimestamp"].is_null())
+            && self.0.iter().all(|item| {
+                let metadata = &item["metadata"];
+                metadata["deletionTimestamp"].is_null() && metadata["labels"][MANAGER] != FOREIGNER
+            })
     }
 
     /// The objects that are in one of the two only.
