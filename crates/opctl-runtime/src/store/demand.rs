@@ -66,21 +66,21 @@ impl Demand {
         end: impl Fn(),
     ) {
         self.state.synced().await;
+        let mut list = first_list;
         let is_needed = !self.objects.borrow().is_empty();
-        let mut needed = is_needed.then_some(first_list);
+        if !is_needed {
+            drop(list); // nothing waits for it
+            self.lasts().await;
+            list = next_list();
+        }
         loop {
-            let list = match needed.take() {
-                Some(list) => list,
-                None => {
-                    self.lasts().await;
-                    next_list()
-                }
-            };
             tokio::select! {
                 () = watch(list) => {}
                 () = self.ends() => {}
             }
             end();
+            self.lasts().await;
+            list = next_list();
         }
     }
 

@@ -170,10 +170,7 @@ fn knows_a_crash_loop_from_the_start(everything: &Everything) {
 }
 
 fn degraded(cluster: &Cluster) -> Value {
-    let object = cluster.get(&[memcached().plural, "crashing"]);
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    let mut degraded = conditions.filter(|condition| condition["type"] == "Degraded");
-    degraded.next().cloned().unwrap_or_default()
+    find(&cluster.get(&[memcached().plural, "crashing"]), "Degraded").cloned().unwrap_or_default()
 }
 
 fn is_current(kstatus: &Kstatus, get: impl Fn() -> Value) {
@@ -185,7 +182,10 @@ fn is_current(kstatus: &Kstatus, get: impl Fn() -> Value) {
 }
 
 fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    let mut conditions = conditions.filter(|condition| condition["type"] == type_);
-    conditions.find_map(|condition| condition["message"].as_str()).unwrap_or_default()
+    find(object, type_).and_then(|condition| condition["message"].as_str()).unwrap_or_default()
+}
+
+fn find<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == type_)
 }
