@@ -9,7 +9,6 @@ use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,7 +17,7 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::binaries::Tool;
-use super::exec::POLL_INTERVAL;
+use super::exec::ticking;
 use super::signals::Signals;
 use super::{cache, directories, duration};
 use crate::hash::Hash;
@@ -268,20 +267,6 @@ impl Downloader {
 /// The context of the error names the URL.
 fn without_url(error: reqwest::Error) -> reqwest::Error {
     error.without_url()
-}
-
-/// Waits for a result, and calls `tick` meanwhile, which can end the wait with an error.
-async fn ticking<T>(
-    result: impl Future<Output = T>,
-    mut tick: impl FnMut() -> Result<()>,
-) -> Result<T> {
-    let mut result = pin!(result);
-    loop {
-        match tokio::time::timeout(POLL_INTERVAL, &mut result).await {
-            Ok(result) => return Ok(result),
-            Err(_) => tick()?,
-        }
-    }
 }
 
 /// A file beside the programs that the next opctl removes if this one is killed.

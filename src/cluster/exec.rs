@@ -4,12 +4,14 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::pin::pin;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::timeout;
 
 /// The interval between two checks of something that is waited for.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -52,6 +54,23 @@ pub fn run(mut command: Command, tick: impl Fn() -> Result<()>) -> Result<Outcom
         }
         tick()?;
         sleep(POLL_INTERVAL);
+    }
+}
+
+/// Waits for a result, and calls `tick` meanwhile, which can end the wait with an error.
+///
+/// # Errors
+/// Those of `tick`.
+pub async fn ticking<T>(
+    result: impl Future<Output = T>,
+    mut tick: impl FnMut() -> Result<()>,
+) -> Result<T> {
+    let mut result = pin!(result);
+    loop {
+        match timeout(POLL_INTERVAL, &mut result).await {
+            Ok(result) => return Ok(result),
+            Err(_) => tick()?,
+        }
     }
 }
 

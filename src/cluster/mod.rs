@@ -12,6 +12,7 @@
 //! the lock of the file `lock`, and a command that runs on it a shared lock of the file `users`. The system
 //! releases both when a process ends.
 
+mod api_server;
 mod binaries;
 mod build;
 mod cache;

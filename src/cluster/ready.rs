@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
 
+use super::api_server::ApiServer;
 use super::binaries::Tool;
 use super::components::{self, COMPONENTS, CRITICAL_COMPONENTS};
 use super::exec::{self, POLL_INTERVAL, tail};
@@ -36,7 +37,7 @@ pub struct StartupMonitor<'a> {
     cluster: &'a Cluster,
     signals: &'a Signals,
     ports: Ports,
-    kubectl: PathBuf,
+    api_server: ApiServer,
     start: Instant,
     last_check: Cell<Instant>,
     /// The components that are expected to run.
@@ -46,25 +47,28 @@ pub struct StartupMonitor<'a> {
 
 impl<'a> StartupMonitor<'a> {
     /// A monitor of a start that begins now.
-    pub fn new(cluster: &'a Cluster, signals: &'a Signals, ports: Ports, kubectl: PathBuf) -> Self {
+    ///
+    /// # Errors
+    /// If the cluster has no certificates.
+    pub fn new(cluster: &'a Cluster, signals: &'a Signals, ports: Ports) -> Result<Self> {
         let now = Instant::now();
-        Self {
+        Ok(Self {
             cluster,
             signals,
             ports,
-            kubectl,
+            api_server: ApiServer::new(cluster, &ports)?,
             start: now,
             last_check: Cell::new(now),
             started: RefCell::default(),
             restarts: Cell::new(0),
-        }
+        })
     }
 
     /// Starts all components, and waits until the API server takes requests. It does so before it is ready.
     pub fn launch(&self) -> Result<()> {
         self.start(&CRITICAL_COMPONENTS)?;
         // The others would wait for a second after a request that fails.
-        self.until("the API server", Tool::ApiServer, || Ok(self.raw("/version")?.is_some()))?;
+        self.until("the API server", Tool::ApiServer, || Ok(self.get("/version")?.is_some()))?;
         let is_other = |component: &Tool| !CRITICAL_COMPONENTS.contains(component);
         self.start(&COMPONENTS.into_iter().filter(is_other).collect::<Vec<_>>())
     }
@@ -80,12 +84,12 @@ impl<'a> StartupMonitor<'a> {
 
     /// Waits until the API server is ready.
     pub fn served(&self) -> Result<()> {
-        self.until("the API server", Tool::ApiServer, || Ok(self.raw("/readyz")?.is_some()))
+        self.until("the API server", Tool::ApiServer, || Ok(self.get("/readyz")?.is_some()))
     }
 
     /// Whether the API server, whose process may have been running before, becomes ready in time.
     pub fn responds(&self) -> Result<bool> {
-        while self.raw("/readyz")?.is_none() {
+        while self.get("/readyz")?.is_none() {
             if self.start.elapsed() > RESPONSE_TIMEOUT {
                 return Ok(false);
             }
@@ -102,21 +106,26 @@ impl<'a> StartupMonitor<'a> {
         self.served()?;
         let account = "/api/v1/namespaces/default/serviceaccounts/default";
         self.until("the default ServiceAccount", Tool::ControllerManager, || {
-            Ok(self.raw(account)?.is_some())
+            Ok(self.get(account)?.is_some())
         })?;
         self.until("kwok", Tool::Kwok, || Ok(is_served(self.ports.kwok)))?;
         self.until("every node", Tool::Kwok, || {
-            let list = self.raw("/api/v1/nodes")?;
+            let list = self.get("/api/v1/nodes")?;
             Ok(list.is_some_and(|list| are_ready(&list, nodes)))
         })?;
-        self.until("the policy for volumes", Tool::ApiServer, || {
-            denies_volumes(self.cluster, &self.kubectl, self.signals)
-        })?;
+        self.until("the policy for volumes", Tool::ApiServer, || self.denies_volumes())?;
         self.until("every process", Tool::Scheduler, || Ok(self.cluster.absent().is_empty()))
     }
 
-    fn raw(&self, path: &str) -> Result<Option<String>> {
-        raw(self.cluster, &self.kubectl, path, || self.signals.check())
+    fn get(&self, path: &str) -> Result<Option<String>> {
+        self.api_server.get(path, || self.signals.check())
+    }
+
+    /// Whether the policy for volumes is in force, which it is about a second after its creation.
+    fn denies_volumes(&self) -> Result<bool> {
+        let (path, volume) = ("/api/v1/persistentvolumes?dryRun=All", objects::denied_volume());
+        let answer = self.api_server.post(path, &volume, || self.signals.check())?;
+        Ok(answer.is_some_and(|it| !it.is_success && it.text.contains(objects::POLICY)))
     }
 
     fn until(
@@ -177,22 +186,6 @@ impl<'a> StartupMonitor<'a> {
     }
 }
 
-/// The response of the API server to a GET request, or `None` if the request fails.
-///
-/// # Errors
-/// If kubectl cannot be started, and the errors of `tick`.
-pub fn raw(
-    cluster: &Cluster,
-    kubectl: &Path,
-    path: &str,
-    tick: impl Fn() -> Result<()>,
-) -> Result<Option<String>> {
-    let mut command = cluster.kubectl(kubectl);
-    command.args(["get", "--raw", path]);
-    let outcome = exec::run(command, tick)?;
-    Ok(outcome.status.success().then_some(outcome.output))
-}
-
 /// Creates objects.
 ///
 /// # Errors
@@ -227,19 +220,6 @@ fn write(
     }
     let message = format!("cannot create the first objects: {}", outcome.output.trim());
     Err(UserError::failure(message).into())
-}
-
-/// Whether the policy for volumes is in force, which it is about a second after its creation.
-///
-/// # Errors
-/// If kubectl cannot be started, and if opctl was interrupted.
-fn denies_volumes(cluster: &Cluster, kubectl: &Path, signals: &Signals) -> Result<bool> {
-    let file = cluster.directory.join("denied-volume.json");
-    fs::write(&file, objects::denied_volume().to_string())?;
-    let mut command = cluster.kubectl(kubectl);
-    command.args(["create", "--raw", "/api/v1/persistentvolumes?dryRun=All", "-f"]).arg(&file);
-    let outcome = exec::run(command, || signals.check())?;
-    Ok(!outcome.status.success() && outcome.output.contains(objects::POLICY))
 }
 
 /// Whether a list contains so many nodes, and no other than ready ones.

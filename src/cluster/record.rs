@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::Cluster;
+use super::api_server::ApiServer;
 use super::components::COMPONENTS;
 use super::ports::Ports;
 use super::stages::PodBehavior;
-use super::{Cluster, ready};
 use crate::error::UserError;
 
 /// The properties of a cluster, which are recorded when it is ready. It then has data that are kept.
@@ -144,7 +145,8 @@ impl ClusterState {
             let reason = format!("missing processes: {}", names.join(", "));
             return Ok(ClusterState::Broken(record, reason));
         }
-        Ok(match ready::raw(cluster, &record.kubectl, "/readyz", || Ok(())) {
+        let api_server = ApiServer::new(cluster, &record.ports);
+        Ok(match api_server.and_then(|it| it.get("/readyz", || Ok(()))) {
             Ok(Some(_)) => ClusterState::Running(record),
             _ => ClusterState::Broken(record, "the API server is not ready".to_owned()),
         })

@@ -269,8 +269,7 @@ impl Start<'_> {
         let kubeconfig = components::kubeconfig(cluster, &record.ports);
         fs::write(cluster.own_kubeconfig(), serde_yaml::to_string(&kubeconfig)?)?;
         components::link(cluster, binaries, absent)?;
-        let kubectl = record.kubectl.clone();
-        Ok(StartupMonitor::new(cluster, self.signals, record.ports, kubectl))
+        StartupMonitor::new(cluster, self.signals, record.ports)
     }
 
     /// Hands out the kubeconfig. An interruption up to here leaves no new cluster behind.

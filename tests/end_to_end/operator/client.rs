@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use axum::http::header::USER_AGENT;
 use axum::http::{HeaderValue, Request};
@@ -21,6 +22,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The user agent, by which an audit log tells the tests from an operator.
 pub const AGENT: &str = "opctl-tests";
+
+/// How long an API server may stand still: a load, for instance, is to go on.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Objects, in the words of kubectl: `TYPE NAME`, `TYPE/NAME` or `TYPE,TYPE`.
 #[derive(Parser)]
@@ -65,6 +69,8 @@ impl Client {
             let options = KubeConfigOptions::default();
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
             config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+            config.connect_timeout = Some(PATIENCE);
+            config.read_timeout = Some(PATIENCE);
             kube::Client::try_from(config).unwrap()
         });
         Self { runtime, client, types: Mutex::default() }
