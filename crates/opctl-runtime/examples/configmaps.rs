@@ -29,14 +29,15 @@ struct Flags {
     options: Options,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     let Flags { options } = Flags::parse();
     logging::init(&options);
     let identity = Identity::new("configmaps", env!("CARGO_PKG_VERSION"));
-    let manager = Manager::connect(identity, options).await?;
-    start(&manager);
-    manager.run().await
+    opctl_runtime::runtime()?.block_on(async {
+        let manager = Manager::connect(identity, options).await?;
+        start(&manager);
+        manager.run().await
+    })
 }
 
 /// What the reconciler needs.

@@ -29,14 +29,15 @@
 //!     options: Options,
 //! }
 //!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> anyhow::Result<()> {
+//! fn main() -> anyhow::Result<()> {
 //!     let Flags { options } = Flags::parse();
 //!     logging::init(&options);
 //!     let identity = Identity::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-//!     let manager = Manager::connect(identity, options).await?;
-//!     // Start controllers here.
-//!     manager.run().await
+//!     opctl_runtime::runtime()?.block_on(async {
+//!         let manager = Manager::connect(identity, options).await?;
+//!         // Start controllers here.
+//!         manager.run().await
+//!     })
 //! }
 //! ```
 //!
@@ -66,6 +67,7 @@ mod ownership;
 mod pod;
 pub mod predicates;
 pub mod rbac;
+mod runtime;
 mod server;
 mod store;
 pub mod testing;
@@ -82,5 +84,6 @@ pub use kube::runtime::finalizer;
 pub use manager::{Manager, StoreBuilder};
 pub use object::{DynamicType, Object, Scope, has_dangling_owner};
 pub use options::{BindAddress, Endpoint, LeaderElection, Namespaces, Options};
+pub use runtime::runtime;
 pub use store::{Index, Store};
 pub use {kube, prometheus_client};

@@ -20,6 +20,7 @@ use super::objects::Listed;
 use super::state::Event;
 use super::sync::FirstList;
 use crate::object::Object;
+use crate::runtime::Listing;
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// How many objects one request lists: an answer is in memory several times while it is read.
@@ -107,6 +108,7 @@ struct Follower<K: Object> {
 impl<K: Object> Follower<K> {
     /// Lists all objects.
     async fn list(&mut self) -> Result<(), Interruption> {
+        let _listing = Listing::begin();
         self.report(Event::ListBegins);
         let listed = match self.pages(Some(PAGE_SIZE)).await {
             // It takes longer than the API server keeps the pages.

@@ -30,15 +30,16 @@ struct Flags {
     print_manifests: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     let flags = Flags::parse();
     if flags.print_manifests {
         println!("{:#}", manifests::list());
         return Ok(());
     }
     logging::init(&flags.options);
-    let manager = Manager::connect(IDENTITY, flags.options).await?;
-    operator::start(&manager, Ledger::new(flags.ledger_directory), SystemClock);
-    manager.run().await
+    opctl_runtime::runtime()?.block_on(async {
+        let manager = Manager::connect(IDENTITY, flags.options).await?;
+        operator::start(&manager, Ledger::new(flags.ledger_directory), SystemClock);
+        manager.run().await
+    })
 }
