@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch};
 use kube::core::object::HasStatus;
 use serde::Serialize;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -31,10 +32,12 @@ pub(super) const CONCURRENT_WRITES: usize = 8;
 
 /// That the status which the store shows for an object is not written yet.
 pub(super) struct Pending {
-    /// The status that the API server has, an `Option<K::Status>`.
+    /// The status that the API server has, an `Option<K::Status>`; `None` while that is not known.
     written: Arc<dyn Any + Send + Sync>,
     /// Counts the changes since then.
     revision: u64,
+    /// Is locked while it is written.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Applier {
@@ -52,11 +55,14 @@ impl Applier {
     where
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
-        let is_pending = self.forget_pending(object);
-        if !is_pending && has(object.status(), &status)? {
+        let pending = self.forget_pending(object);
+        if pending.is_none() && has(object.status(), &status)? {
             return Ok(());
         }
         store.set_overlay(object, None);
+        if let Some(Pending { turn, .. }) = pending {
+            drop(turn.lock().await); // else the earlier one might arrive later
+        }
         self.send_status(object, &status, store).await
     }
 
@@ -114,8 +120,11 @@ impl Applier {
             Entry::Occupied(mut pending) => pending.get_mut().revision += 1,
             Entry::Vacant(pending) => {
                 let written = Arc::new(object.status().cloned());
-                let revision = 0;
-                pending.insert(Pending { written, revision });
+                pending.insert(Pending {
+                    written,
+                    revision: 0,
+                    turn: Arc::default(),
+                });
                 let (namespace, name) = (object.namespace(), object.name_any());
                 let (applier, store) = (self.clone(), store.clone());
                 self.inner.tasks.spawn(async move {
@@ -133,7 +142,7 @@ impl Applier {
     /// returns the object as the store shows it.
     async fn write_pending<K>(&self, uid: &str, find: impl Fn() -> Option<Arc<K>>, store: &Store<K>)
     where
-        K: Object + HasStatus<Status: PartialEq + Serialize>,
+        K: Object + HasStatus<Status: Clone + PartialEq + Serialize + Send + Sync + 'static>,
     {
         loop {
             let stopping = tokio::select! {
@@ -141,7 +150,7 @@ impl Applier {
                 () = self.inner.stop.cancelled() => true,
             };
             let _permit = self.inner.permits.acquire().await;
-            let Some(revision) = self.revision(uid) else {
+            let Some((revision, _turn)) = self.begin_pending::<K>(uid) else {
                 return; // something significant was written meanwhile
             };
             let Some(object) = find() else {
@@ -161,7 +170,11 @@ impl Applier {
                     store.set_overlay(&*object, None);
                     return;
                 }
-                _ => {} // it has changed meanwhile
+                // It has changed meanwhile.
+                written => {
+                    let written = written.ok().map(|()| status.clone());
+                    self.set_written::<K>(uid, written);
+                }
             }
         }
     }
@@ -206,14 +219,34 @@ impl Applier {
         Arc::clone(&pending.written).downcast().ok()
     }
 
+    /// What is pending is about to be written, unless there is nothing. Returns its revision, and what others wait
+    /// for.
+    fn begin_pending<K>(&self, uid: &str) -> Option<(u64, OwnedMutexGuard<()>)>
+    where
+        K: HasStatus<Status: Send + Sync + 'static>,
+    {
+        let mut pending = self.pending();
+        let pending = pending.get_mut(uid)?;
+        pending.written = Arc::new(None::<K::Status>);
+        let turn = Arc::clone(&pending.turn).try_lock_owned().ok()?;
+        Some((pending.revision, turn))
+    }
+
+    fn set_written<K>(&self, uid: &str, status: Option<K::Status>)
+    where
+        K: HasStatus<Status: Send + Sync + 'static>,
+    {
+        if let Some(pending) = self.pending().get_mut(uid) {
+            pending.written = Arc::new(status);
+        }
+    }
+
     fn revision(&self, uid: &str) -> Option<u64> {
         self.pending().get(uid).map(|pending| pending.revision)
     }
 
-    /// Whether there was a pending status.
-    fn forget_pending(&self, object: &impl ResourceExt) -> bool {
-        let uid = object.uid();
-        uid.is_some_and(|uid| self.pending().remove(&uid).is_some())
+    fn forget_pending(&self, object: &impl ResourceExt) -> Option<Pending> {
+        self.pending().remove(&object.uid()?)
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<String, Pending>> {

@@ -1,11 +1,18 @@
 //! Statuses that are gathered, without an API server.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::{Request, Response};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::CustomResource;
+use kube::client::Body;
+use kube::{Client, CustomResource};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::Identity;
@@ -51,6 +58,10 @@ fn fixture_with(others: &[Condition]) -> Fixture {
     status.conditions.splice(0..0, others.iter().cloned());
     site.status = Some(status);
     let (client, requests) = recording_client_with([site.clone()]);
+    fixture_of(site, client, requests)
+}
+
+fn fixture_of(site: Site, client: Client, requests: Requests) -> Fixture {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let applier = Applier::new(Identity::new("test", "1.0.0"), client);
     Fixture {
@@ -135,6 +146,59 @@ async fn a_significant_status_takes_the_place_of_a_pending_one() {
         .debounce_status(&*site, status, &fixture.store, |_, _| true);
     written.await.unwrap();
     assert_eq!(fixture.stop().await, ["PATCH sites/docs/status: 12"]);
+}
+
+/// An API server that takes so long to do what it is asked for first. Returns what it has done.
+fn slow_server(delay: Duration) -> (Fixture, Arc<Mutex<Vec<Value>>>) {
+    let (done, count) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(AtomicU64::new(0)));
+    let log = Arc::clone(&done);
+    let service = service_fn(move |request: Request<Body>| {
+        let (log, number) = (Arc::clone(&log), count.fetch_add(1, Ordering::Relaxed));
+        async move {
+            let body = request.into_body().collect_bytes().await?;
+            if number == 0 {
+                sleep(delay).await;
+            }
+            let mut site: Value = serde_json::from_slice(&body)?;
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.push(site["status"]["pages"].clone());
+            site["metadata"]["resourceVersion"] = json!((log.len() + 1).to_string());
+            site["spec"] = json!({});
+            Ok::<_, BoxError>(Response::new(Body::from(site.to_string().into_bytes())))
+        }
+    });
+    let before = fixture();
+    let site = (*before.site()).clone();
+    let fixture = fixture_of(site, Client::new(service, "default"), before.requests);
+    (fixture, done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_significant_status_is_written_after_a_pending_one_that_is_under_way() {
+    let (fixture, done) = slow_server(Duration::from_secs(2));
+    fixture.gather(11, false).await;
+    sleep(STATUS_BATCH_WINDOW + Duration::from_secs(1)).await;
+    let site = fixture.site();
+    let status = SiteStatus {
+        pages: 12,
+        ..site.status.clone().unwrap()
+    };
+    let written = fixture.applier.write_status(&*site, status, &fixture.store);
+    written.await.unwrap();
+    sleep(2 * STATUS_BATCH_WINDOW).await;
+    assert_eq!(*done.lock().unwrap(), [11, 12]);
+    assert_eq!(fixture.site().status.clone().unwrap().pages, 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_while_it_is_written_is_written_back() {
+    let (fixture, done) = slow_server(Duration::from_secs(2));
+    fixture.gather(11, false).await;
+    sleep(STATUS_BATCH_WINDOW + Duration::from_secs(1)).await;
+    fixture.gather(10, false).await;
+    sleep(2 * STATUS_BATCH_WINDOW).await;
+    assert_eq!(*done.lock().unwrap(), [11, 10]);
+    assert_eq!(fixture.site().status.clone().unwrap().pages, 10);
 }
 
 #[tokio::test]
