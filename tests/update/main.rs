@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
 use opctl::project::{Feature, Project};
 use opctl::render::TemplateSet;
 use opctl::sync::{Codemods, PlanOptions, Workspace, read_templates};
 use tempfile::TempDir;
 
-use edits::EDITS;
+use edits::{EDITS, Edit};
 
 /// A directory with a project.
 struct Place {
@@ -118,18 +119,20 @@ fn an_update_to_earlier_templates_and_back_keeps_edits() {
 fn each_edit_stays_without_a_conflict() {
     let new = Place::new().files();
     let base = Place::old().files();
-    let mut by_git = 0;
-    for edit in &EDITS {
+    let check = |edit: &Edit| {
         let place = Place::old();
         (edit.make)(&place.project);
         let edited = place.files();
-        by_git += usize::from(conflicts_in_git(&base, &edited, &new));
-
         let output = place.update();
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {printed}", edit.name);
         assert_eq!(lost(&base, &edited, &place.files()), Vec::<String>::new(), "{}", edit.name);
-    }
+        conflicts_in_git(&base, &edited, &new)
+    };
+    let by_git: usize = thread::scope(|scope| {
+        let edits = EDITS.each_ref().map(|edit| scope.spawn(move || check(edit)));
+        edits.into_iter().map(|edit| usize::from(edit.join().unwrap())).sum()
+    });
     eprintln!("git would have conflicts in {by_git} of {} projects", EDITS.len());
     assert!(by_git > 0);
 }

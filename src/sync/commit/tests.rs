@@ -415,7 +415,7 @@ fn try_some(trial: &Trial<Real>, cases: u32) {
 
 #[test]
 fn interruptions_of_a_command_are_healed() {
-    for command in REAL {
+    let check = |command: Real| {
         let trial = Trial::new(command, command.before());
         for failure in FAILURES {
             for operation in (0..trial.operations).step_by(1 + trial.operations / 40) {
@@ -423,7 +423,8 @@ fn interruptions_of_a_command_are_healed() {
                 trial.assert_healed(&left, || format!("{command:?}: {failure:?} at {operation}"));
             }
         }
-    }
+    };
+    thread::scope(|scope| REAL.into_iter().for_each(|it| _ = scope.spawn(move || check(it))));
 }
 
 #[test]
