@@ -415,7 +415,7 @@ fn try_some(trial: &Trial<Real>, cases: u32) {
 
 #[test]
 fn interruptions_of_a_command_are_healed() {
-    let check = |command: Real| {
+    let try_each = |command: Real| {
         let trial = Trial::new(command, command.before());
         for failure in FAILURES {
             for operation in (0..trial.operations).step_by(1 + trial.operations / 40) {
@@ -424,7 +424,11 @@ fn interruptions_of_a_command_are_healed() {
             }
         }
     };
-    thread::scope(|scope| REAL.into_iter().for_each(|it| _ = scope.spawn(move || check(it))));
+    thread::scope(|scope| {
+        for command in REAL {
+            scope.spawn(move || try_each(command));
+        }
+    });
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl Client {
             config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
             config.connect_timeout = Some(PATIENCE);
             config.read_timeout = Some(PATIENCE);
+            config.reset_reader_on_write = true; // else the time since the last request counts, too
             kube::Client::try_from(config).unwrap()
         });
         Self { runtime, client, types: Mutex::default() }

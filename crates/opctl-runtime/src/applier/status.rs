@@ -219,16 +219,16 @@ impl Applier {
         Arc::clone(&pending.written).downcast().ok()
     }
 
-    /// What is pending is about to be written, unless there is nothing. Returns its revision, and what others wait
-    /// for.
+    /// What is pending is about to be written, unless there is nothing, or another task does it. Returns its
+    /// revision, and what later writes wait for.
     fn begin_pending<K>(&self, uid: &str) -> Option<(u64, OwnedMutexGuard<()>)>
     where
         K: HasStatus<Status: Send + Sync + 'static>,
     {
         let mut pending = self.pending();
         let pending = pending.get_mut(uid)?;
-        pending.written = Arc::new(None::<K::Status>);
         let turn = Arc::clone(&pending.turn).try_lock_owned().ok()?;
+        pending.written = Arc::new(None::<K::Status>);
         Some((pending.revision, turn))
     }
 
