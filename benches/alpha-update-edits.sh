@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# What people do to a project of kubebuilder's deploy-image plugin: the edits of tests/update/edits.rs, each a
+# What people do to a project of kubebuilder's deploy-image plugin: the edits of tests/end_to_end/update/edits.rs, each a
 # function that alpha-update.sh calls in the project.
 
 types=api/v1alpha1/memcached_types.go

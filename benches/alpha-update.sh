@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures how many conflicts `kubebuilder alpha update` leaves in a project with common edits, those of
-# tests/update/edits.rs, and prints a table with a row for each edit.
+# tests/end_to_end/update/edits.rs, and prints a table with a row for each edit.
 #
 #   benches/alpha-update.sh FROM TO [EDIT]...
 #

@@ -1,5 +1,5 @@
-//! What waits for real programs: control planes, registries, PostgreSQL, generated operators. They are one
-//! test program, so that they wait at the same time.
+//! What waits for real programs: control planes, registries, PostgreSQL, generated operators, strace, git. They are
+//! one test program, so that they wait at the same time.
 //!
 //! Nothing is taken from the user's own cluster or home. The first run on a new machine builds the
 //! control plane and the dependencies of a generated project, which takes minutes.
@@ -13,3 +13,6 @@ mod image;
 mod olm;
 mod operator;
 mod postgres;
+#[cfg(target_os = "linux")]
+mod system_calls;
+mod update;

@@ -13,6 +13,10 @@ use super::wait::eventually;
 
 const OPCTL: &str = env!("CARGO_BIN_EXE_opctl");
 
+/// What begins the names of the variables in which cargo and build scripts describe a package
+/// (<https://doc.rust-lang.org/cargo/reference/environment-variables.html>).
+const OF_A_PACKAGE: [&str; 4] = ["CARGO_MANIFEST_", "CARGO_PKG_", "K8S_OPENAPI_", "OUT_DIR"];
+
 /// Writes a program. Another process does: a process that another test starts meanwhile would inherit the open
 /// file, and a file that is open for writing cannot be run.
 pub fn install(program: &Path, script: &str) {
@@ -47,8 +51,11 @@ impl Machine {
             command.env_remove(name);
         }
         // What cargo tells these tests is about another package, and would be a reason to compile dependencies again.
-        for name in ["CARGO_MANIFEST_DIR", "K8S_OPENAPI_ENABLED_VERSION"] {
-            command.env_remove(name);
+        for (name, _) in env::vars_os() {
+            let name = name.to_string_lossy();
+            if OF_A_PACKAGE.iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(&*name);
+            }
         }
         command.envs(self.go.iter().map(|(name, value)| (name, value)));
         // What is built once for the machine stays where it is.

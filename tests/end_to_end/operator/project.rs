@@ -48,8 +48,14 @@ impl<'a> Project<'a> {
         let (name, turn) = (name.to_owned(), Mutex::new(Some(turn)));
         let project = Self { machine, name, folder, turn, settled: Mutex::default() };
         project.opctl(&[&["init", "--domain", "example.com"], args].concat());
-        keep_times(Path::new(RUNTIME), &project.folder.join("runtime"));
+        project.keep_times();
         project
+    }
+
+    /// Gives the runtime the times of its original. To cargo, which knows a member by its path in the workspace, the
+    /// runtime of all projects is then one, and compiled once.
+    pub fn keep_times(&self) {
+        keep_times(Path::new(RUNTIME), &self.folder.join("runtime"));
     }
 
     /// `opctl create api`; the words are separated by blanks.
@@ -220,15 +226,14 @@ fn before(folder: &Path) -> PathBuf {
     folder.with_extension("before")
 }
 
-/// Gives the files of a copy the times of their originals. To cargo, which knows a member by its path
-/// in the workspace, the runtime of all projects is then one, and compiled once.
+/// Gives the files of a copy the times of their originals.
 fn keep_times(originals: &Path, copy: &Path) {
     for entry in fs::read_dir(originals).unwrap() {
         let original = entry.unwrap().path();
         let path = copy.join(original.file_name().unwrap());
         if original.is_dir() {
             keep_times(&original, &path);
-        } else if path.exists() {
+        } else if fs::read(&path).is_ok_and(|copy| copy == fs::read(&original).unwrap()) {
             set_time(&path, &original);
         }
     }

@@ -1,10 +1,7 @@
-//! Updates from templates that really differ. `tests/end_to_end/operator` shows that the result works.
+//! Updates from templates that really differ. [`crate::operator`] shows that the result works.
 
-// Clippy sees tests only in the functions that are marked as such, not in their helpers.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
-
-mod edits;
-mod old;
+pub mod edits;
+pub mod old;
 
 use std::collections::BTreeMap;
 use std::fs;

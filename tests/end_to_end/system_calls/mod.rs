@@ -1,8 +1,5 @@
 //! The system calls of real commands, as strace shows them: which files they touch, and what is left when
 //! one of the calls is the last.
-#![cfg(target_os = "linux")]
-// Clippy sees tests only in the functions that are marked as such, not in their helpers.
-#![allow(clippy::unwrap_used)]
 
 mod kill;
 mod outside;
