@@ -7,6 +7,7 @@
 
 mod demand;
 mod generated;
+mod glance;
 mod index;
 mod objects;
 mod packed;
@@ -26,6 +27,7 @@ pub use index::Index;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 pub(crate) use sync::SyncState;
 
+use self::glance::Glance;
 use self::objects::{Listed, Objects};
 use self::state::{Observer, State};
 use crate::object::{Object, controller_ref, is_controlled, reference};
@@ -133,7 +135,7 @@ impl<K: Object> Store<K> {
     /// reconcile the object again for it.
     pub(crate) async fn write(
         &self,
-        request: impl Future<Output = kube::Result<WithoutManagedFields<K>>>,
+        request: impl Future<Output = kube::Result<Answer<K>>>,
         own: Option<OwnWrite<K>>,
     ) -> kube::Result<Arc<K>> {
         let under_way = self.update(|state| UnderWay {
@@ -141,7 +143,17 @@ impl<K: Object> Store<K> {
             moment: state.begin_request(),
             write: own.map(|own| state.begin_write(own)),
         });
-        let WithoutManagedFields(object) = request.await?;
+        let object = match request.await? {
+            Answer::Object(object) => object,
+            Answer::Text(text) => {
+                if let Some(object) = self.as_seen(&Glance::at_object(&text)) {
+                    return Ok(object); // the watch was faster
+                }
+                let object = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+                let WithoutManagedFields(object) = object;
+                object
+            }
+        };
         Ok(self.update(|state| state.take_answer(object, under_way.moment)))
     }
 
@@ -191,6 +203,27 @@ impl<K: Object> Store<K> {
         self.0.objects.listed(object)
     }
 
+    /// The object as it was seen, if it is known so, and shown so.
+    fn as_seen(&self, seen: &Glance) -> Option<Arc<K>> {
+        let is_as_seen = self.known_version(seen).as_ref() == Some(&seen.version)
+            && !self.update(|state| state.has_overlays());
+        let object = is_as_seen.then(|| self.get(seen.namespace.as_deref(), &seen.name));
+        object.flatten()
+    }
+
+    /// Whether the object that was seen is known in that version or in a later one.
+    fn is_known(&self, seen: &Glance) -> bool {
+        let known = self.known_version(seen);
+        let known = known.and_then(|version| version.parse::<u64>().ok());
+        known.is_some_and(|known| seen.version.parse().is_ok_and(|seen: u64| seen <= known))
+    }
+
+    fn known_version(&self, seen: &Glance) -> Option<String> {
+        let mut name = ObjectRef::new_with(&seen.name, self.0.dyntype.clone());
+        name.namespace.clone_from(&seen.namespace);
+        self.0.objects.version(&name).flatten()
+    }
+
     pub(crate) fn take(&self, namespace: &Option<String>, event: Event<K>) {
         self.update(|state| state.take(namespace, event));
     }
@@ -211,6 +244,19 @@ impl<K: Object> Store<K> {
             }
         }
         result
+    }
+}
+
+/// What the API server answers to a write: an object.
+pub(crate) enum Answer<K> {
+    Object(K),
+    /// As JSON, which need not be read where the watch was faster.
+    Text(String),
+}
+
+impl<K> From<WithoutManagedFields<K>> for Answer<K> {
+    fn from(WithoutManagedFields(object): WithoutManagedFields<K>) -> Self {
+        Self::Object(object)
     }
 }
 

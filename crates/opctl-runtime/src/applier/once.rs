@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::TryFutureExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PostParams};
@@ -17,7 +18,7 @@ use super::requests::delete_params;
 use super::{Applier, find, not_controlled, place};
 use crate::error::{Error, Result};
 use crate::object::{Object, api, controller_ref, has_dangling_owner, is_controlled};
-use crate::store::{GeneratedName, Overlay, Store};
+use crate::store::{Answer, GeneratedName, Overlay, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// What becomes of an object when its owner is deleted.
@@ -81,7 +82,8 @@ impl Applier {
         }
         let (objects, params) = (self.api(&object, store), self.post_params());
         let request = WithoutManagedFields(object);
-        let created = store.write(objects.create(&params, &request), None).await;
+        let creation = objects.create(&params, &request).map_ok(Answer::from);
+        let created = store.write(creation, None).await;
         let WithoutManagedFields(object) = &request;
         let created = match created {
             // The answer to an earlier attempt may have been lost.
@@ -132,8 +134,9 @@ impl Applier {
         let object = WithoutManagedFields(object);
         let request = async {
             let WithoutManagedFields(created) = objects.create(&params, &object).await?;
-            let created = created.meta().clone().into_response_partial();
-            Ok(WithoutManagedFields(created))
+            Ok(Answer::Object(
+                created.meta().clone().into_response_partial(),
+            ))
         };
         let created = store.write(request, None).await;
         let created = created.map_err(|error| match already_exists(&error) {
@@ -196,7 +199,7 @@ impl Applier {
         };
         let patch = Patch::Apply(metadata.into_request_partial::<K>());
         let (objects, params) = (self.api(&*object, store), self.params());
-        let request = objects.patch(name, &params, &patch);
+        let request = objects.patch(name, &params, &patch).map_ok(Answer::from);
         store.write(request, None).await?;
 
         let kind = K::kind(&());

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use axum::http;
+use futures::TryFutureExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request};
+use kube::core::request;
 use kube::{Api, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,7 +15,7 @@ use super::{Applier, find};
 use crate::error::{Error, Result};
 use crate::object::Object;
 use crate::ownership::{self, Claim};
-use crate::store::Store;
+use crate::store::{Answer, Store};
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// How often an object is looked up that is not as the store has it.
@@ -29,7 +32,7 @@ impl Applier {
         let objects = self.api(object, store);
         match objects.list(&by_name(object)).await?.items.pop() {
             None => Ok(None),
-            Some(found) => Ok(Some(store.write(async { Ok(found) }, None).await?)),
+            Some(found) => Ok(Some(store.write(async { Ok(found.into()) }, None).await?)),
         }
     }
 
@@ -40,8 +43,26 @@ impl Applier {
     ) -> Result<Arc<K>> {
         let (params, patch) = (self.params(), Patch::Apply(object));
         let (objects, name) = (self.api(object, store), object.name_any());
-        let request = objects.patch(&name, &params, &patch);
-        Ok(store.write(request, None).await?)
+        let request = Request::new(objects.resource_url());
+        let request = if K::metadata_api() {
+            request.patch_metadata(&name, &params, &patch)
+        } else {
+            request.patch(&name, &params, &patch)
+        };
+        Ok(store.write(self.answer(request), None).await?)
+    }
+
+    /// Sends a request that writes an object.
+    pub(super) async fn answer<K>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> kube::Result<Answer<K>> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.inner
+            .client
+            .request_text(request)
+            .await
+            .map(Answer::Text)
     }
 
     /// Makes the fields that others own this operator's, so that an apply removes those that are not
@@ -76,6 +97,7 @@ impl Applier {
                 "annotations": { desired.annotation: null },
             } }));
             let request = objects.patch(&name, &params, &patch);
+            let request = request.map_ok(Answer::from);
             match store.write(request, None).await.map_err(Error::from) {
                 // Such as by a controller that writes its status.
                 Err(error) if is_outdated(&error) && lookups < LOOKUPS => lookups += 1,
@@ -107,7 +129,7 @@ impl Applier {
         let objects = self.api(&desired.object, store);
         let (name, params) = (desired.object.name_any(), self.patch_params());
         let request = objects.patch(&name, &params, &patch);
-        store.write(request, None).await?;
+        store.write(request.map_ok(Answer::from), None).await?;
         Ok(())
     }
 

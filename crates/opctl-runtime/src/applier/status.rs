@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::ResourceExt;
-use kube::api::{ObjectMeta, Patch};
+use kube::api::{ObjectMeta, Patch, Request};
 use kube::core::object::HasStatus;
 use serde::Serialize;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -197,12 +197,13 @@ impl Applier {
             status,
         });
         let (objects, params, name) = (self.api(object, store), self.params(), object.name_any());
-        let request = objects.patch_status(&name, &params, &patch);
+        let request = Request::new(objects.resource_url());
+        let request = request.patch_subresource("status", &name, &params, &patch);
         let own = self.controller.map(|controller| OwnWrite {
             controller,
             is_result: Box::new(is_status_of(object.meta().clone(), written)),
         });
-        let written = store.write(request, own).await;
+        let written = store.write(self.answer(request), own).await;
         match written {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()), // it was deleted
             written => Ok(written.map(drop)?),

@@ -287,8 +287,7 @@ impl<K: Object> State<K> {
             return Arc::new(object); // the answer to a later write was faster
         }
         let quiet = self.quiet(&object);
-        let is_shown = !self.overlays.is_empty();
-        let answer = is_shown.then(|| Arc::new(object.clone()));
+        let answer = self.has_overlays().then(|| Arc::new(object.clone()));
         let stored = self.put(object, known, Origin::Write { quiet });
         answer.unwrap_or(stored)
     }
@@ -382,6 +381,11 @@ impl<K: Object> State<K> {
             self.indexers.iter().for_each(|indexer| indexer(change));
             self.objects.put(overlaid);
         }
+    }
+
+    /// Whether an object is shown with what is not written yet.
+    pub fn has_overlays(&self) -> bool {
+        !self.overlays.is_empty()
     }
 
     fn overlay(&self, object: &mut K) {

@@ -6,16 +6,22 @@
 mod delays;
 
 use std::time::Duration;
+use std::{io, iter};
 
-use futures::StreamExt;
-use kube::api::{ListParams, VersionMatch, WatchEvent, WatchParams};
+use axum::http::HeaderValue;
+use axum::http::header::ACCEPT_ENCODING;
+use futures::{AsyncBufRead, AsyncBufReadExt, TryStreamExt};
+use kube::api::{ListParams, Request, VersionMatch, WatchParams};
+use kube::core::Status;
 use kube::runtime::watcher::{Config, ListSemantic};
 use kube::{Api, Error};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use self::delays::Delays;
 use super::Store;
+use super::glance::{Glance, Holder};
 use super::objects::Listed;
 use super::state::Event;
 use super::sync::FirstList;
@@ -179,20 +185,22 @@ impl<K: Object> Follower<K> {
             bookmarks: self.config.bookmarks,
             send_initial_events: false,
         };
-        let events = timeout(ANSWER_TIMEOUT, self.api.watch(&params, version)).await;
+        let events = timeout(ANSWER_TIMEOUT, self.events(&params, version)).await;
         let events = events.map_err(|_| Interruption::Silent)?;
         if let Err(Error::Api(status)) = &events
             && matches!(status.code, 400..429)
         {
             self.version = None; // it will not begin there
         }
-        let mut events = events?.boxed();
+        let mut events = events?.lines();
         loop {
-            let event = timeout(self.silence(), events.next()).await;
-            let Some(event) = event.map_err(|_| Interruption::Silent)? else {
-                break;
+            let event = timeout(self.silence(), events.try_next()).await;
+            let event = match event.map_err(|_| Interruption::Silent)? {
+                Err(error) if is_cut(&error) => None,
+                event => event.map_err(Error::ReadEvents)?,
             };
-            self.take(event)?;
+            let Some(event) = event else { break };
+            self.take(&event)?;
             self.is_silent = false;
             self.delays.reset();
         }
@@ -203,47 +211,88 @@ impl<K: Object> Follower<K> {
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        event: Result<WatchEvent<WithoutManagedFields<K>>, Error>,
-    ) -> Result<(), Interruption> {
-        match event {
-            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                let WithoutManagedFields(object) = object;
-                self.go_on(object.meta().resource_version.clone())?;
-                self.report(Event::Applied(object));
+    /// Begins a watch, of which each event is a line. `Api::watch` would have read them all: half are those of own
+    /// writes, whose answers said the same.
+    async fn events(
+        &self,
+        params: &WatchParams,
+        version: &str,
+    ) -> Result<impl AsyncBufRead + Unpin + use<K>, Error> {
+        let request = Request::new(self.api.resource_url());
+        let request = if K::metadata_api() {
+            request.watch_metadata(params, version)
+        } else {
+            request.watch(params, version)
+        };
+        let mut request = request.map_err(Error::BuildRequest)?;
+        // As kube does: it reads no watch that is compressed event by event.
+        let encoding = HeaderValue::from_static("identity");
+        request.headers_mut().insert(ACCEPT_ENCODING, encoding);
+        request.extensions_mut().insert("watch");
+        let events = self
+            .api
+            .clone()
+            .into_client()
+            .request_stream(request)
+            .await?;
+        Ok(Box::pin(events))
+    }
+
+    /// Takes in an event, which is JSON.
+    fn take(&mut self, event: &str) -> Result<(), Interruption> {
+        let seen = Glance::at_event(event);
+        let version = seen.version.clone();
+        match &*seen.type_ {
+            "ADDED" | "MODIFIED" if self.store.is_known(&seen) => {
+                self.go_on(version.clone())?;
+                self.report(Event::Bookmark { version });
             }
-            Ok(WatchEvent::Deleted(WithoutManagedFields(object))) => {
-                self.go_on(object.meta().resource_version.clone())?;
-                self.report(Event::Deleted(object));
+            type_ @ ("ADDED" | "MODIFIED" | "DELETED") => {
+                let Some(WithoutManagedFields(object)) = self.read(event) else {
+                    return Ok(());
+                };
+                self.go_on(version)?;
+                self.report(match type_ {
+                    "DELETED" => Event::Deleted(object),
+                    _ => Event::Applied(object),
+                });
             }
-            Ok(WatchEvent::Bookmark(bookmark)) => {
-                let version = bookmark.metadata.resource_version;
+            "BOOKMARK" => {
                 if is_before(&version, self.version.as_deref()) {
                     return Err(Interruption::Expired); // the API server was restored
                 }
                 self.has_bookmarks = true;
-                self.go_on(Some(version.clone()))?;
+                self.go_on(version.clone())?;
                 self.report(Event::Bookmark { version });
             }
-            Ok(WatchEvent::Error(status)) => return Err(Error::Api(status).into()),
-            Err(error) if is_of_one_event(&error) => {
-                warn!(kind = %self.kind(), %error, "cannot read an object, leaving it out");
+            "ERROR" => {
+                let status: Option<Status> = self.read(event);
+                return Err(Error::Api(status.unwrap_or_default().boxed()).into());
             }
-            Err(error) => return Err(error.into()),
+            _ => warn!(kind = %self.kind(), "cannot read an event, leaving it out"),
         }
         Ok(())
     }
 
-    /// The watch has come to that version.
-    fn go_on(&mut self, version: Option<String>) -> Result<(), Interruption> {
-        let version = version.filter(|version| !version.is_empty());
-        if version.is_none() {
-            self.version = None;
-            return Err(failure("an event has no resourceVersion"));
+    /// What an event is about. `None` where it cannot be read: the watch goes on without it.
+    fn read<T: DeserializeOwned>(&self, event: &str) -> Option<T> {
+        match serde_json::from_str(event) {
+            Ok(Holder { object }) => Some(object),
+            Err(error) if error.is_eof() => None, // it was cut, and comes again
+            Err(error) => {
+                warn!(kind = %self.kind(), %error, "cannot read an object, leaving it out");
+                None
+            }
         }
-        self.version = version;
-        Ok(())
+    }
+
+    /// The watch has come to that version.
+    fn go_on(&mut self, version: String) -> Result<(), Interruption> {
+        self.version = Some(version).filter(|version| !version.is_empty());
+        match self.version {
+            Some(_) => Ok(()),
+            None => Err(failure("an event has no resourceVersion")),
+        }
     }
 
     /// Decides where to go on, and waits before that.
@@ -330,14 +379,14 @@ fn is_before(version: &str, other: Option<&str>) -> bool {
     number(version).is_some_and(|version| other.is_some_and(|other| version < other))
 }
 
-/// Whether the watch goes on after that. kube takes an event that is not an object of the kind for a
-/// status, in which nothing is set.
-fn is_of_one_event(error: &Error) -> bool {
-    match error {
-        Error::SerdeError(_) => true,
-        Error::Api(status) => status.code == 0,
-        _ => false,
-    }
+/// Whether the connection ended within an event, as a proxy ends what lasts too long for it.
+fn is_cut(error: &io::Error) -> bool {
+    let first: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
+    let mut causes = iter::successors(first, |error| error.source());
+    causes.any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
+    })
 }
 
 /// Whether the API server does not have the resource. It answers so to a list, and to a watch that

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::service_fn;
 
 use crate::object::api;
-use crate::store::Store;
+use crate::store::{Answer, Store};
 
 /// Longer than any delay of a store that follows.
 const LONG: Duration = Duration::from_secs(400);
@@ -120,7 +120,7 @@ impl Server {
         let (sender, answer) = oneshot::channel::<Value>();
         let store = self.store.clone();
         let written = tokio::spawn(async move {
-            let request = async { Ok(serde_json::from_value(answer.await.unwrap()).unwrap()) };
+            let request = async { Ok(Answer::Text(answer.await.unwrap().to_string())) };
             store.write(request, None).await.unwrap();
         });
         async |object| {
@@ -460,4 +460,52 @@ async fn an_object_that_cannot_be_read_does_not_end_the_watch() {
     events.send("ADDED", object("a", "7")).await;
     assert_eq!(server.names(), ["a"]);
     assert!(server.requests.recv().now_or_never().is_none());
+}
+
+/// An object that nobody can read, of which only the name and the version are known.
+fn unreadable(name: &str, version: &str) -> Value {
+    let mut object = object(name, version);
+    object["data"] = json!(1);
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_answer_has_said_is_not_read_again() {
+    let mut server = Server::start();
+    server.list("5", &[]).await;
+    let mut events = server.watch("5").await;
+    server.write()(object("a", "7")).await;
+    events.send("ADDED", unreadable("a", "7")).await;
+    events.send("MODIFIED", unreadable("b", "8")).await;
+    drop(events);
+    server.watch("7").await;
+    assert_eq!(server.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_not_read_where_the_watch_was_faster() {
+    let mut server = Server::start();
+    server.list("5", &[]).await;
+    let mut events = server.watch("5").await;
+    let late = server.write();
+    events.send("ADDED", object("a", "7")).await;
+    late(unreadable("a", "7")).await;
+    assert_eq!(server.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_cut_comes_again() {
+    let mut server = Server::start();
+    server.list("5", &[]).await;
+    let mut events = server.watch("5").await;
+    let event = json!({ "type": "ADDED", "object": object("a", "7") }).to_string();
+    let cut = event[..event.len() - 9].to_owned();
+    events.0.send(Ok(cut)).await.unwrap();
+    drop(events);
+    server
+        .watch("5")
+        .await
+        .send("ADDED", object("a", "7"))
+        .await;
+    assert_eq!(server.names(), ["a"]);
 }
