@@ -9,6 +9,7 @@ use kube::runtime::reflector::{ObjectRef, ObjectRefExtra};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::without_managed_fields::WithoutManagedFields;
 
@@ -89,6 +90,11 @@ pub(crate) fn kind_name<K: Object>(dyntype: &K::DynamicType) -> String {
         "" => kind,
         group => format!("{kind}.{group}"),
     }
+}
+
+/// An object as JSON. `serde_json::to_value` would be a second serializer of each kind, in the binary and in memory.
+pub(crate) fn tree_of(object: &impl Serialize) -> serde_json::Result<Value> {
+    serde_json::from_str(&serde_json::to_string(object)?)
 }
 
 /// The owner reference of the object's controller.

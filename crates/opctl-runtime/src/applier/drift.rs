@@ -8,16 +8,17 @@ use serde_json::{Value, json};
 /// One field that is not as desired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    path: Vec<Step>,
+    path: String,
+    is_image: bool,
     from: Value,
     to: Value,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Step {
-    Field(String),
-    /// The item of a list that has this value under this key.
-    Item(&'static str, Value),
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    /// The item of a list that has this value under its key.
+    Item(&'a Value),
     Index(usize),
 }
 
@@ -32,12 +33,17 @@ pub fn changes(desired: &Value, live: &Value) -> Vec<Change> {
     changes
 }
 
-fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Vec<Change>) {
+fn compare<'a>(
+    path: &mut Vec<Step<'a>>,
+    desired: &'a Value,
+    live: &Value,
+    changes: &mut Vec<Change>,
+) {
     let field = match path.last() {
-        Some(Step::Field(name)) => name.clone(),
-        _ => String::new(),
+        Some(Step::Field(name)) => name,
+        _ => "",
     };
-    let mut enter = |step: Step, desired: &Value, live: &Value| {
+    let mut enter = |step: Step<'a>, desired: &'a Value, live: &Value| {
         path.push(step);
         compare(path, desired, live, changes);
         path.pop();
@@ -45,12 +51,12 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
     match (desired, live) {
         (Value::Object(desired), _) => {
             for (name, desired) in desired {
-                enter(Step::Field(name.clone()), desired, &live[name]);
+                enter(Step::Field(name), desired, &live[name]);
             }
         }
-        (Value::Array(entries), _) if entries.iter().all(|item| key(&field, item).is_some()) => {
-            for (key, value, item) in items(&field, desired) {
-                enter(Step::Item(key, value.clone()), item, find(live, key, item));
+        (Value::Array(entries), _) if entries.iter().all(|item| key(field, item).is_some()) => {
+            for (key, value, item) in items(field, desired) {
+                enter(Step::Item(value), item, find(live, key, item));
             }
         }
         (Value::Array(entries), Value::Array(found)) if entries.len() == found.len() => {
@@ -60,7 +66,8 @@ fn compare(path: &mut Vec<Step>, desired: &Value, live: &Value, changes: &mut Ve
         }
         _ if desired == live || (live.is_null() && is_zero(desired)) => {}
         _ => changes.push(Change {
-            path: path.clone(),
+            path: path_of(path),
+            is_image: field == "image",
             from: live.clone(),
             to: desired.clone(),
         }),
@@ -133,6 +140,19 @@ fn protocol(item: &Value) -> &str {
     item["protocol"].as_str().unwrap_or("TCP")
 }
 
+fn path_of(steps: &[Step<'_>]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Field(name) if path.is_empty() => path.push_str(name),
+            Step::Field(name) => path.extend([".", name]),
+            Step::Item(value) => path.push_str(&format!("[{}]", Shown(value))),
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
+}
+
 /// Where the fields are, without what they hold.
 pub fn paths(changes: &[Change]) -> Vec<String> {
     changes.iter().map(Change::path).collect()
@@ -141,16 +161,7 @@ pub fn paths(changes: &[Change]) -> Vec<String> {
 impl Change {
     /// Where the field is, without what it holds.
     pub fn path(&self) -> String {
-        let mut path = String::new();
-        for step in &self.path {
-            match step {
-                Step::Field(name) if path.is_empty() => path.push_str(name),
-                Step::Field(name) => path.extend([".", name]),
-                Step::Item(_, value) => path.push_str(&format!("[{}]", Shown(value))),
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
-            }
-        }
-        path
+        self.path.clone()
     }
 }
 
@@ -158,11 +169,10 @@ impl Change {
 /// be: events and logs have more readers than the object.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path())?;
-        let is_image = matches!(self.path.last(), Some(Step::Field(name)) if name == "image");
+        f.write_str(&self.path)?;
         let is_shown = |value: &Value| match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => true,
-            Value::String(_) => is_image,
+            Value::String(_) => self.is_image,
             Value::Array(_) | Value::Object(_) => false,
         };
         if is_shown(&self.from) && is_shown(&self.to) {

@@ -10,7 +10,6 @@
 //! ```
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -24,7 +23,7 @@ use super::drift::{self, Change};
 use super::requests::{LOOKUPS, is_outdated};
 use super::{Applier, find, not_controlled};
 use crate::error::{Error, Result};
-use crate::object::Object;
+use crate::object::{Object, tree_of};
 use crate::ownership::{self, Claim};
 use crate::store::Store;
 
@@ -84,12 +83,11 @@ impl<'a, K: Object> Desired<'a, K> {
             .annotations
             .get_or_insert_default()
             .remove(annotation);
-        let mut written = HashWriter::default();
-        serde_json::to_writer(&mut written, &object)?;
+        let written = hash_of(&serde_json::to_string(&object)?);
         Ok(Self {
             object,
             annotation,
-            written: written.0.finish(),
+            written,
             tree: OnceLock::new(),
         })
     }
@@ -112,7 +110,7 @@ impl<'a, K: Object> Desired<'a, K> {
         if let Some(tree) = self.tree.get() {
             return Ok(tree);
         }
-        let fields = serde_json::to_value(&self.object)?;
+        let fields = tree_of(&self.object)?;
         let hash = format!("{:016x}", hash_of(&fields));
         let fields = drift::as_stored(fields);
         let mut names = fields.as_object().into_iter().flat_map(|it| it.keys());
@@ -130,7 +128,7 @@ impl<'a, K: Object> Desired<'a, K> {
     }
 
     fn changes(&self, live: &K) -> Result<Vec<Change>> {
-        Ok(drift::changes(self.fields()?, &serde_json::to_value(live)?))
+        Ok(drift::changes(self.fields()?, &tree_of(live)?))
     }
 
     /// Whether the last comparison with the live object found no difference and nothing has changed since
@@ -157,28 +155,23 @@ impl<'a, K: Object> Desired<'a, K> {
             meta.resource_version.as_ref()?.hash(&mut hasher);
             return Some(hasher.finish());
         }
-        (meta.generation, &meta.labels, &meta.annotations).hash(&mut hasher);
-        (&meta.finalizers, &meta.self_link).hash(&mut hasher);
+        let desired = self.object.meta();
+        (meta.generation, &meta.finalizers, &meta.self_link).hash(&mut hasher);
+        for (desired, live) in [
+            (&desired.labels, &meta.labels),
+            (&desired.annotations, &meta.annotations),
+        ] {
+            // What others add is not compared, such as the revision of a Deployment.
+            for name in desired.iter().flat_map(|it| it.keys()) {
+                live.as_ref().and_then(|it| it.get(name)).hash(&mut hasher);
+            }
+        }
+        live.annotations().get(self.annotation).hash(&mut hasher);
         for owner in meta.owner_references.iter().flatten() {
             (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(&mut hasher);
             (owner.controller, owner.block_owner_deletion).hash(&mut hasher);
         }
         Some(hasher.finish())
-    }
-}
-
-/// Hashes what is written to it.
-#[derive(Default)]
-struct HashWriter(DefaultHasher);
-
-impl io::Write for HashWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -430,6 +423,7 @@ mod tests {
         let desired = |paused: Option<bool>| {
             let mut object = Deployment::default();
             object.spec.get_or_insert_default().paused = paused;
+            object.labels_mut().insert("app".into(), "a".into());
             Desired::new(object, "a/desired-hash").unwrap()
         };
         let mut live = desired(None).applied().unwrap();
@@ -445,15 +439,15 @@ mod tests {
         let mut counted = live.clone();
         counted.metadata.resource_version = Some("2".to_owned());
         counted.status.get_or_insert_default().replicas = Some(1);
+        counted.labels_mut().insert("b".into(), "b".into());
+        counted.annotations_mut().insert("b".into(), "b".into());
         assert_eq!(comparison(&counted), first);
         let changes: [fn(&mut ObjectMeta); 6] = [
             |meta| meta.generation = Some(2),
             |meta| meta.uid = Some("2".to_owned()),
             |meta| {
-                _ = meta
-                    .labels
-                    .get_or_insert_default()
-                    .insert("a".into(), "b".into())
+                let labels = meta.labels.get_or_insert_default();
+                labels.insert("app".into(), "b".into());
             },
             |meta| meta.annotations = None,
             |meta| meta.self_link = Some("kubectl 1".to_owned()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::applier::Applier;
 use crate::conditions::{became_true, is_significant};
 use crate::error::Result;
-use crate::object::Object;
+use crate::object::{Object, tree_of};
 use crate::store::Store;
 
 /// Writes the status of an object, and publishes a warning when its condition Degraded becomes true.
@@ -58,7 +58,7 @@ fn differs_in_counts_at_most(old: &impl Serialize, new: &impl Serialize) -> bool
 
 /// What a status says beside counts and lists.
 fn rest(status: &impl Serialize) -> serde_json::Result<Value> {
-    let mut status = serde_json::to_value(status)?;
+    let mut status = tree_of(status)?;
     if let Value::Object(fields) = &mut status {
         fields.retain(|_, value| !value.is_number() && !value.is_array());
     }

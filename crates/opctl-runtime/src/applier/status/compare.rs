@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Result;
+use crate::object::tree_of;
 
 /// A status as JSON. Its conditions are apart, by type: other controllers may have written some of
 /// them, and their order means nothing.
@@ -16,7 +17,7 @@ pub(super) struct Comparable {
 
 impl Comparable {
     pub(super) fn new(status: &impl Serialize) -> Result<Self> {
-        Ok(Self::of(serde_json::to_value(status)?))
+        Ok(Self::of(tree_of(status)?))
     }
 
     pub(super) fn parse(json: &str) -> Result<Self> {
