@@ -7,13 +7,16 @@
 #
 # MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
 # --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many Memcacheds
-# there are (each has two pods, and a node takes 110), FOREIGN how many Deployments of nobody are created
-# beside them, and WAIT for how many seconds a phase may last. What each operator sent in each phase is told
-# on stderr.
+# there are (each has up to two pods, and a node takes 110), SIZE how many pods each has at first (with 0 there
+# are none at all, and only creation, starts and deletion are measured), WRITERS how many kubectl write at a
+# time, FOREIGN how many Deployments of nobody are created beside them, and WAIT for how many seconds a phase
+# may last. What each operator sent in each phase is told on stderr.
 set -euo pipefail
 shopt -s nullglob
 
 objects=${OBJECTS:-200}
+size=${SIZE:-1}
+writers=${WRITERS:-1}
 deadline=${WAIT:-$((240 + objects / 2))} # seconds in which a phase has to settle
 foreign=${FOREIGN:-0}
 quiet=${QUIET:-12} # seconds without a request that end a phase: longer than a status write may be folded
@@ -125,7 +128,9 @@ is_ready() {
 has_size() {
     local deployments memcacheds
     deployments=$(kubectl get deployments -o jsonpath='{range .items[*]}{.spec.replicas}/{.status.replicas}/{.status.updatedReplicas}/{.status.readyReplicas}{"\n"}{end}')
-    [[ $(grep -cx "$1/$1/$1/$1" <<<"$deployments") == "$objects" ]] || return 1
+    local said=$1
+    (($1)) || said='0?' # zeros are left out
+    [[ $(grep -cxE "$1/$said/$said/$said" <<<"$deployments") == "$objects" ]] || return 1
     memcacheds=$(kubectl get memcacheds -o jsonpath='{range .items[*]}{.metadata.generation}/{.status.observedGeneration}/{.status.readyReplicas}/{.status.conditions[?(@.type=="Available")].status}/{.status.conditions[?(@.type=="Progressing")].status}{"\n"}{end}')
     [[ $(grep -cxE "([0-9]+)/(\1)?/($1)?/True/(False)?" <<<"$memcacheds") == "$objects" ]]
 }
@@ -134,7 +139,7 @@ is_gone() { [[ -z $(kubectl get memcacheds,deployments -o name) ]]; }
 
 # A phase: what is done, until the check holds and the operator is quiet. Sets `sent`, `took`, `spent`.
 phase() {
-    local name=$1 check=$2 from begin before last now look seen size
+    local name=$1 check=$2 from begin before last now look seen end
     shift 2
     from=$(audited_bytes)
     before=$(cpu)
@@ -151,9 +156,9 @@ phase() {
     last=$(date +%s)
     seen=$from
     while now=$(date +%s) && ((now - last < quiet && now - ${begin%.*} < deadline)); do
-        size=$(audited_bytes)
+        end=$(audited_bytes)
         [[ -z $(requests "$seen") ]] || last=$now
-        seen=$size
+        seen=$end
         sleep 1
     done
     requests "$from" >"$work/requests"
@@ -171,9 +176,22 @@ phase() {
 cost() { awk -v sent="$sent" -v objects="$objects" -v spent="$spent" 'BEGIN { printf "%.2f / %s\n", sent / objects, spent }'; }
 names() { seq -f 'm-%g' "$objects"; }
 
+# Does something with parts of the names that are read, by so many writers at a time.
+by_writers() {
+    local part writer running=()
+    rm -f "$work"/part-*
+    split --elide-empty-files -n "r/$writers" - "$work/part-"
+    for part in "$work"/part-*; do
+        "$@" <"$part" &
+        running+=($!)
+    done
+    for writer in "${running[@]}"; do wait "$writer"; done
+}
+
 # Sets a field of the specification of the objects whose names are read. By server-side apply, since
 # `kubectl patch` sends at most five requests a second.
-set_field() {
+set_field() { by_writers write_field "$@"; }
+write_field() {
     awk -v type="$1" -v field="$2" -v value="$3" '{
         print "---\n" type "\nmetadata: {name: " $1 "}\nspec: {" field ": " value "}"
     }' | kubectl apply --server-side --force-conflicts --field-manager=compare -f -
@@ -201,7 +219,7 @@ change() {
     local from begin
     from=$(stat -c %s "$audit")
     begin=$(date +%s%N)
-    set_field "$memcached" size 3 <<<"m-$objects" >/dev/null
+    set_field "$memcached" size $((size + 2)) <<<"m-$objects" >/dev/null
     until tail -c "+$((from + 1))" "$audit" | grep -q "\"verb\":\"\(patch\|update\)\".*\"resource\":\"deployments\",\"namespace\":\"compare-$label\",\"name\":\"m-$objects\""; do
         (($(date +%s%N) - begin < deadline * 1000000000)) || die "$label: a change is not acted on"
         sleep 0.05
@@ -213,20 +231,22 @@ change() {
 # Deployments of nobody, without pods, in a namespace of their own.
 strangers() {
     kubectl create namespace "foreign-$label" >/dev/null
-    seq -f 's-%g' "$foreign" | awk '{
+    seq -f 's-%g' "$foreign" | by_writers write_strangers >/dev/null
+    sleep "$quiet"
+}
+write_strangers() {
+    awk '{
         print "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " $1 "}"
         print "spec: {replicas: 0, selector: {matchLabels: {app: " $1 "}}, template: {"
         print "  metadata: {labels: {app: " $1 "}}, spec: {containers: [{name: main, image: nobody}]}}}"
-    }' >"$work/strangers.yaml"
-    kubectl create --namespace "foreign-$label" -f "$work/strangers.yaml" >/dev/null
-    sleep "$quiet"
+    }' | kubectl create --namespace "foreign-$label" -f -
 }
 
-create() {
-    names | awk -v type="$memcached" '{
-        print "---\n" type "\nmetadata: {name: " $1 "}\nspec: {size: 1, containerPort: 11211}"
-    }' >"$work/memcacheds.yaml"
-    kubectl create -f "$work/memcacheds.yaml"
+create() { names | by_writers write_memcacheds; }
+write_memcacheds() {
+    awk -v type="$memcached" -v size="$size" '{
+        print "---\n" type "\nmetadata: {name: " $1 "}\nspec: {size: " size ", containerPort: 11211}"
+    }' | kubectl create -f -
 }
 
 # Measures one operator; its column of the table goes to a file, a figure a line.
@@ -246,17 +266,21 @@ measure() {
         sleep 5
         memory VmRSS && echo
 
-        phase create "has_size 1" create
+        phase create "has_size $size" create
         cost
         read -r median slowest all < <(lags "$start_of_phase")
         printf '%s\n%s / %s\n%s\n' "$all" "$median" "$slowest" "$took"
 
-        phase scale "has_size 2" set_field "$memcached" size 2 < <(names)
-        cost
-        phase self-heal "has_size 2" kubectl delete deployments --all --wait=false
-        cost
-        phase drift "has_size 2" set_field "$deployment" replicas 5 < <(names)
-        cost
+        if ((size)); then
+            phase scale "has_size $((size + 1))" set_field "$memcached" size $((size + 1)) < <(names)
+            cost
+            phase self-heal "has_size $((size + 1))" kubectl delete deployments --all --wait=false
+            cost
+            phase drift "has_size $((size + 1))" set_field "$deployment" replicas 5 < <(names)
+            cost
+        else
+            printf '%s\n' - - -
+        fi
 
         from=$(audited_bytes)
         before=$(switches)
@@ -287,7 +311,7 @@ measure() {
         cut -d' ' -f1-3 /proc/loadavg
     } >"$work/$label"
     stop
-    ((foreign == 0)) || kubectl delete namespace "foreign-$label" --wait=false >/dev/null
+    ((foreign == 0)) || kubectl delete namespace "foreign-$label" >/dev/null # the next operator has none
     kubectl delete -f "$crd" >/dev/null
     kubectl delete namespace "compare-$label" --wait=false >/dev/null
 }
@@ -319,7 +343,7 @@ requests per object / CPU, s: create
 from the first Memcached created to the last Deployment, s
 from a Memcached to its Deployment, median / maximum, ms
 from the first Memcached created to all settled, s
-requests per object / CPU, s: scale 1 to 2
+requests per object / CPU, s: scale $size to $((size + 1))
 requests per object / CPU, s: self-heal, its Deployment deleted
 requests per object / CPU, s: drift, its Deployment's replicas changed
 requests in $idle s with nothing to do
