@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kube::api::Patch;
@@ -127,8 +128,16 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a str {
     of_type.next().and_then(|condition| condition["status"].as_str()).unwrap_or("Unknown")
 }
 
-/// A port that nobody listens on.
+/// A port that nothing listens on, and that neither a connection nor a cluster gets before it is used: systems give
+/// higher ones to both.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Processes that start together have ids that are next to each other.
+    let first = (std::process::id().wrapping_mul(211) % 6_000) as u16;
+    loop {
+        let port = 10_000 + first + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }

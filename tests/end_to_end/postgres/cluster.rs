@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,7 +16,7 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use crate::operator::cluster::text;
+use crate::operator::cluster::{free_port, text};
 use crate::postgres::killed::Kill;
 use crate::postgres::network::Link;
 use crate::postgres::programs::{FOLDER, USER, command};
@@ -731,19 +729,6 @@ fn pod(instance: usize) -> String {
     match instance {
         0 => "sample-0".to_owned(),
         _ => format!("sample-replica-{instance}"),
-    }
-}
-
-/// A port that nobody listens on, below those that systems give to outgoing connections.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that start together have ids that are next to each other.
-    let first = (std::process::id().wrapping_mul(211) % 6_000) as u16;
-    loop {
-        let port = 20_000 + first + NEXT.fetch_add(1, Ordering::Relaxed);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
     }
 }
 
