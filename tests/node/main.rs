@@ -56,6 +56,7 @@ mod random;
 #[path = "../end_to_end/operator/wait.rs"]
 mod wait;
 
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Trial};
@@ -74,6 +75,12 @@ const TESTS: &[(&str, fn())] = &[("recipes_work_on_a_real_node", || ())];
 const STORM: &str = "recipes_survive_a_storm";
 
 fn main() -> ExitCode {
+    // A machine has a `/tmp` of its own, and what it keeps there may be more than there is memory.
+    if std::env::var_os("TMPDIR").is_some() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let error = again.args(std::env::args_os().skip(1)).env_remove("TMPDIR").exec();
+        panic!("the tests cannot be started without TMPDIR: {error}");
+    }
     let obstacle = obstacle();
     if let Some(obstacle) = &obstacle {
         eprintln!("{} tests on a real node are LEFT OUT: {obstacle}", TESTS.len());
