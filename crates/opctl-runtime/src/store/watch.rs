@@ -269,7 +269,11 @@ impl<K: Object> Follower<K> {
                 let status: Option<Status> = self.read(event);
                 return Err(Error::Api(status.unwrap_or_default().boxed()).into());
             }
-            _ => warn!(kind = %self.kind(), "cannot read an event, leaving it out"),
+            // A server, or a proxy before it, may report an error without an event.
+            _ => match serde_json::from_str::<Status>(event) {
+                Ok(status) if status.code != 0 => return Err(Error::Api(status.boxed()).into()),
+                _ => warn!(kind = %self.kind(), "cannot read an event, leaving it out"),
+            },
         }
         Ok(())
     }

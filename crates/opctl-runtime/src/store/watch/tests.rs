@@ -509,3 +509,14 @@ async fn an_event_that_was_cut_comes_again() {
         .await;
     assert_eq!(server.names(), ["a"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_instead_of_an_event_is_an_error() {
+    let mut server = Server::start();
+    server.list("5", &[]).await;
+    let mut events = server.watch("5").await;
+    let status = json!({ "kind": "Status", "status": "Failure", "reason": "Expired", "code": 410 });
+    events.0.send(Ok(format!("{status}\n"))).await.unwrap();
+    server.list("9", &[object("a", "8")]).await;
+    assert_eq!(server.names(), ["a"]);
+}
