@@ -155,14 +155,7 @@ fn path_of(steps: &[Step<'_>]) -> String {
 
 /// Where the fields are, without what they hold.
 pub fn paths(changes: &[Change]) -> Vec<String> {
-    changes.iter().map(Change::path).collect()
-}
-
-impl Change {
-    /// Where the field is, without what it holds.
-    pub fn path(&self) -> String {
-        self.path.clone()
-    }
+    changes.iter().map(|change| change.path.clone()).collect()
 }
 
 /// With its values, if they are not confidential. A variable, an argument or the data of a ConfigMap may
