@@ -8,7 +8,7 @@
 # MANAGER is a release binary and CRD the manifest of its kind. Each gets its flags and
 # --health-probe-bind-address. OPCTL is the opctl to ask for the audit log, OBJECTS how many Memcacheds
 # there are (each has up to two pods, and a node takes 110), SIZE how many pods each has at first (with 0 there
-# are none at all, and only creation, starts and deletion are measured), WRITERS how many kubectl write at a
+# are none at all, and neither scaling nor drift is measured), WRITERS how many kubectl write at a
 # time, FOREIGN how many Deployments of nobody are created beside them, and WAIT for how many seconds a phase
 # may last. What each operator sent in each phase is told on stderr.
 set -euo pipefail
@@ -251,7 +251,7 @@ write_memcacheds() {
 
 # Measures one operator; its column of the table goes to a file, a figure a line.
 measure() {
-    local label=$1 manager=$2 crd=$3 begin from median slowest all before acted
+    local label=$1 manager=$2 crd=$3 healed=0 begin from median slowest all before acted
     shift 3
     kubectl create namespace "compare-$label" >/dev/null
     kubectl config set-context --current --namespace "compare-$label" >/dev/null
@@ -272,14 +272,19 @@ measure() {
         printf '%s\n%s / %s\n%s\n' "$all" "$median" "$slowest" "$took"
 
         if ((size)); then
-            phase scale "has_size $((size + 1))" set_field "$memcached" size $((size + 1)) < <(names)
-            cost
-            phase self-heal "has_size $((size + 1))" kubectl delete deployments --all --wait=false
-            cost
-            phase drift "has_size $((size + 1))" set_field "$deployment" replicas 5 < <(names)
+            healed=$((size + 1))
+            phase scale "has_size $healed" set_field "$memcached" size "$healed" < <(names)
             cost
         else
-            printf '%s\n' - - -
+            echo -
+        fi
+        phase self-heal "has_size $healed" kubectl delete deployments --all --wait=false
+        cost
+        if ((size)); then
+            phase drift "has_size $healed" set_field "$deployment" replicas 5 < <(names)
+            cost
+        else
+            echo -
         fi
 
         from=$(audited_bytes)
