@@ -7,6 +7,8 @@ mod resync;
 mod runner;
 mod trigger;
 
+use std::any::TypeId;
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
 use std::future::ready;
@@ -33,7 +35,7 @@ use self::trigger::subscribe;
 use crate::applier::Applier;
 use crate::manager::Manager;
 use crate::object::{Object, controller_of, kind_name, reference};
-use crate::store::{ControllerId, Store, SyncState, in_reconcile};
+use crate::store::{ControllerId, Selection, Store, SyncState, in_reconcile};
 
 /// How long an object that has changed waits before it is reconciled, by default: changes
 /// come in bursts, and one reconcile is enough for all of them. A deleted owner is known to be gone by
@@ -105,6 +107,8 @@ pub struct Controller<K: Object> {
     store: Store<K>,
     /// What it waits for before it starts.
     stores: Mutex<Vec<SyncState>>,
+    /// The kinds that it owns.
+    owned: Mutex<HashSet<TypeId>>,
     queue: Arc<Queue<K>>,
     requests: BoxStream<'static, ObjectRef<K>>,
     predicate: Option<Box<dyn Predicate<K> + Send + Sync>>,
@@ -139,6 +143,7 @@ impl<K: Object> Controller<K> {
             id: ControllerId(CONTROLLERS.fetch_add(1, Ordering::Relaxed)),
             name,
             stores: Mutex::new(vec![store.sync_state().clone()]),
+            owned: Mutex::default(),
             store,
             queue,
             requests: requests.boxed(),
@@ -230,11 +235,19 @@ impl<K: Object> Controller<K> {
         self.manager.applier().of_controller(self.id)
     }
 
-    /// Reconciles the controlling object of a `C` that changes. Returns all objects of kind `C`;
-    /// [`Store::by_owner`] selects the children of one object.
+    /// Reconciles the controlling object of a `C` that changes. Returns the objects of kind `C` that have
+    /// a controller of kind `K`, the same store at each call; [`Store::by_owner`] selects those of one object.
+    ///
+    /// # Caveats
+    /// Other objects of kind `C` take no memory, and are not in the store unless something else has asked
+    /// for them: [`Manager::store`] is for who reads them, too.
     pub fn owns<C: Object<DynamicType: Default>>(&self) -> Store<C> {
-        let store = self.manager.store();
-        self.owns_in(&store);
+        let children = Selection::controlled_by::<K>(self.store.dyntype());
+        let store = self.manager.watch().start_with(children);
+        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        if owned.insert(TypeId::of::<C>()) {
+            self.owns_in(&store);
+        }
         store
     }
 

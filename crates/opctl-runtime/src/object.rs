@@ -118,9 +118,13 @@ pub(crate) fn controller_of<O: Object>(
 }
 
 fn is_of_kind<O: Object>(reference: &OwnerReference, owner_type: &O::DynamicType) -> bool {
-    let group = reference.api_version.split_once('/');
-    let group = group.map_or("", |(group, _)| group);
-    group == O::group(owner_type) && reference.kind == O::kind(owner_type)
+    group(reference) == O::group(owner_type) && reference.kind == O::kind(owner_type)
+}
+
+/// The API group of an owner.
+pub(crate) fn group(reference: &OwnerReference) -> &str {
+    let version = reference.api_version.split_once('/');
+    version.map_or("", |(group, _)| group)
 }
 
 /// Whether `owner` is the controller of the object.

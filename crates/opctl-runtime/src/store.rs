@@ -11,6 +11,7 @@ mod glance;
 mod index;
 mod objects;
 mod packed;
+mod selection;
 mod state;
 mod sync;
 mod watch;
@@ -20,10 +21,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use kube::Resource;
 use kube::runtime::reflector::{self, ObjectRef};
+use tokio::sync::watch::Sender;
 
 pub(crate) use demand::Demand;
 pub(crate) use generated::{GeneratedName, in_reconcile};
 pub use index::Index;
+pub(crate) use selection::Selection;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
 pub(crate) use sync::SyncState;
 
@@ -51,13 +54,15 @@ use crate::without_managed_fields::WithoutManagedFields;
 /// ```
 ///
 /// # Caveats
-/// A store holds every object that it selects. Where the metadata is all that a reconciler needs, let
-/// it hold `PartialObjectMeta<K>`. It never holds `metadata.managedFields`.
+/// A store holds every object that it selects, and one that only [`Controller::owns`](crate::Controller::owns)
+/// has asked for those alone that the controller's objects control. Where the metadata is all that a
+/// reconciler needs, let it hold `PartialObjectMeta<K>`. It never holds `metadata.managedFields`.
 pub struct Store<K: Object>(Arc<Shared<K>>);
 
 struct Shared<K: Object> {
     dyntype: K::DynamicType,
     objects: Objects<K>,
+    selection: Sender<Selection>,
     state: Mutex<State<K>>,
     sync: SyncState,
     handlers: RwLock<Vec<Arc<Observer<K>>>>,
@@ -65,11 +70,15 @@ struct Shared<K: Object> {
 }
 
 impl<K: Object> Store<K> {
-    pub(crate) fn empty(dyntype: K::DynamicType) -> Self {
+    /// A store that will hold the objects of the selection.
+    pub(crate) fn empty(dyntype: K::DynamicType, selection: Selection) -> Self {
         let objects = Objects::new(dyntype.clone());
+        let selection = Sender::new(selection);
+        let state = State::new(objects.clone(), selection.clone(), dyntype.clone());
         Self(Arc::new(Shared {
-            state: Mutex::new(State::new(objects.clone(), dyntype.clone())),
+            state: Mutex::new(state),
             objects,
+            selection,
             dyntype,
             sync: SyncState::default(),
             handlers: RwLock::default(),
@@ -81,6 +90,35 @@ impl<K: Object> Store<K> {
     /// for the stores that it has to do with: this is for tasks of your own.
     pub async fn synced(&self) {
         self.0.sync.synced().await;
+    }
+
+    /// Holds these objects, too. Until they are listed, the store is not synced.
+    pub(crate) fn select(&self, selection: Selection) {
+        self.0.selection.send_if_modified(|selected| {
+            let is_larger = selected.extend(selection);
+            if is_larger {
+                self.0.sync.begin_again();
+            }
+            is_larger
+        });
+    }
+
+    /// Makes the store one that holds the object, for who is about to write it: what he has written has to
+    /// be here the next time.
+    pub(crate) async fn hold(&self, object: &K) {
+        let is_held = self.0.selection.borrow().has(object);
+        if !is_held {
+            self.hold_all().await;
+        }
+    }
+
+    /// As [`Store::hold`], for all objects.
+    pub(crate) async fn hold_all(&self) {
+        if *self.0.selection.borrow() == Selection::All {
+            return;
+        }
+        self.select(Selection::All);
+        self.synced().await;
     }
 
     /// The object of that name; a cluster-scoped object has no namespace.
@@ -198,9 +236,10 @@ impl<K: Object> Store<K> {
         self.0.objects.names()
     }
 
-    /// An object of a list, as the store will have it.
-    pub(crate) fn listed(&self, object: K) -> Listed<K> {
-        self.0.objects.listed(object)
+    /// An object of a list, as the store will have it if it holds it.
+    pub(crate) fn listed(&self, object: K) -> Option<Listed<K>> {
+        let is_held = self.0.selection.borrow().has(&object);
+        is_held.then(|| self.0.objects.listed(object))
     }
 
     /// The object as it was seen, if it is known so, and shown so.
@@ -287,11 +326,12 @@ impl<K: Object> Clone for Store<K> {
 /// A store of these objects, which no watch changes: for unit tests.
 impl<K: Object<DynamicType: Default>> FromIterator<K> for Store<K> {
     fn from_iter<I: IntoIterator<Item = K>>(objects: I) -> Self {
-        let store = Self::empty(K::DynamicType::default());
+        let store = Self::empty(K::DynamicType::default(), Selection::All);
         let objects: Vec<K> = objects.into_iter().collect();
         let version = objects.iter().filter_map(state::version).max();
         let version = version.unwrap_or_default().to_string();
-        let objects = objects.into_iter().map(|it| store.listed(it)).collect();
+        let objects = objects.into_iter();
+        let objects = objects.filter_map(|it| store.listed(it)).collect();
         store.take(&None, Event::Listed { objects, version });
         store
     }

@@ -68,6 +68,7 @@ impl Applier {
     {
         let owner_type = O::DynamicType::default();
         place(&mut object, owner, store)?;
+        store.hold(&object).await;
         let generated = store.generate_name(&mut object, &owner.uid().unwrap_or_default());
         let generated = generated.map_err(|name| already_created(name, store))?;
         match find(&object, store) {
@@ -131,6 +132,7 @@ impl Applier {
         let objects = api::<K>(&self.inner.client, namespace.as_deref(), &());
         let params = self.post_params();
         let metadata = object.meta().clone().into_response_partial();
+        store.hold(&metadata).await;
         let object = WithoutManagedFields(object);
         let request = async {
             let WithoutManagedFields(created) = objects.create(&params, &object).await?;
@@ -165,6 +167,7 @@ impl Applier {
         K: Object<DynamicType = ()>,
         O: Object<DynamicType: Default>,
     {
+        store.hold_all().await; // what has an owner need not have a controller
         let Some(object) = store.get(owner.namespace().as_deref(), name) else {
             return Ok(());
         };

@@ -184,6 +184,7 @@ impl Applier {
         access: impl Fn(&K) -> Option<Access>,
         store: &Store<K>,
     ) -> Result<(Arc<K>, Option<Note>)> {
+        store.hold(&desired.object).await;
         let mut live = find(&desired.object, store);
         let mut lookups = 0;
         loop {

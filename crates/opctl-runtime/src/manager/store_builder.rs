@@ -8,7 +8,7 @@ use kube::runtime::watcher;
 
 use super::Manager;
 use crate::object::{Object, Scope, api, kind_name};
-use crate::store::{Demand, Event, Store, SyncState};
+use crate::store::{Demand, Event, Selection, Store, SyncState};
 
 /// Selects the objects of a [`Store`].
 ///
@@ -100,6 +100,11 @@ impl<K: Object> StoreBuilder<K> {
     /// The store, with a watch for each namespace. It is the same store for the same selection, unless
     /// it is watched only at times.
     pub fn start(self) -> Store<K> {
+        self.start_with(Selection::All)
+    }
+
+    /// The store, of which the caller needs some objects.
+    pub(crate) fn start_with(self, needed: Selection) -> Store<K> {
         let Self {
             manager,
             dyntype,
@@ -122,9 +127,10 @@ impl<K: Object> StoreBuilder<K> {
         if demand.is_none()
             && let Some(store) = known.and_then(|store| store.downcast_ref::<Store<K>>())
         {
+            store.select(needed);
             return store.clone();
         }
-        let store = Store::empty(dyntype);
+        let store = Store::empty(dyntype, needed);
         let selectors = [&config.label_selector, &config.field_selector];
         let selectors: Vec<_> = selectors
             .into_iter()

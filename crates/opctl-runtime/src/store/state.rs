@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
+use tokio::sync::watch::Sender;
 use tokio::time::Instant;
 
 use super::objects::{Listed, Objects};
+use super::selection::Selection;
 use crate::object::{Object, reference};
 
 /// What happened to one object. `before` is `None` for a new object, `after` for a deleted one.
@@ -110,6 +112,7 @@ pub(crate) enum Event<K: Object> {
 pub(super) struct State<K: Object> {
     dyntype: K::DynamicType,
     objects: Objects<K>,
+    selection: Sender<Selection>,
     indexers: Vec<Observer<K>>,
     /// Whether somebody wants to know of changes.
     pub is_observed: bool,
@@ -153,10 +156,11 @@ struct Requests<K: Object> {
 }
 
 impl<K: Object> State<K> {
-    pub fn new(objects: Objects<K>, dyntype: K::DynamicType) -> Self {
+    pub fn new(objects: Objects<K>, selection: Sender<Selection>, dyntype: K::DynamicType) -> Self {
         Self {
             dyntype,
             objects,
+            selection,
             indexers: Vec::new(),
             is_observed: false,
             notifications: Vec::new(),
@@ -317,7 +321,9 @@ impl<K: Object> State<K> {
                 let before = mem::replace(&mut watch.seen, listed.parse().ok());
                 let seen = watch.seen;
                 let mut answers = watch.answers.take().unwrap_or_default();
-                answers.retain(|object| seen.is_some() && version(object) > seen);
+                answers.retain(|object| {
+                    seen.is_some() && version(object) > seen && self.holds(object)
+                });
                 let restored = seen < before;
                 self.relist(namespace.as_deref(), objects, answers, restored);
             }
@@ -474,6 +480,13 @@ impl<K: Object> State<K> {
     }
 
     fn put(&mut self, object: K, before: Option<Arc<K>>, origin: Origin) -> Arc<K> {
+        if !self.holds(&object) {
+            let object = Arc::new(object);
+            if before.is_some() {
+                self.remove(K::clone(&object), before, origin); // its controller has released it
+            }
+            return object;
+        }
         let after = self.replace(object);
         if version_changes(before.as_ref(), &after) {
             self.notify(before, Some(Arc::clone(&after)), origin);
@@ -520,6 +533,10 @@ impl<K: Object> State<K> {
             origin,
         };
         self.indexers.iter().for_each(|indexer| indexer(change));
+    }
+
+    fn holds(&self, object: &K) -> bool {
+        self.selection.borrow().has(object)
     }
 
     fn known(&self, object: &K) -> Option<Arc<K>> {

@@ -1,19 +1,20 @@
 //! Whether a store holds a complete list of its objects.
 
 use std::fmt::Display;
+use std::mem;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch::Sender;
 
-/// The watches of a store that have yet to bring their first complete list. Clones are of the same
-/// store.
+/// The watches of a store, and whether they have brought complete lists. Clones are of the same store.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SyncState(Sender<Vec<Pending>>);
+pub(crate) struct SyncState(Sender<Vec<Watch>>);
 
 #[derive(Debug)]
-struct Pending {
-    /// The name of the watch.
+struct Watch {
     name: String,
+    /// Whether it has brought its first complete list.
+    is_complete: bool,
     /// Why its last attempt failed, if it did.
     error: Option<String>,
 }
@@ -22,11 +23,11 @@ impl SyncState {
     /// From now on the store also waits for the watch of that name.
     pub fn add(&self, name: String, gauge: Gauge) -> FirstList {
         gauge.set(0);
-        let error = None;
-        self.0.send_modify(|pending| {
-            pending.push(Pending {
+        self.0.send_modify(|watches| {
+            watches.push(Watch {
                 name: name.clone(),
-                error,
+                is_complete: false,
+                error: None,
             })
         });
         let state = self.0.clone();
@@ -35,15 +36,24 @@ impl SyncState {
 
     /// Waits until every watch has brought a complete list.
     pub async fn synced(&self) {
-        let mut pending = self.0.subscribe();
+        let mut watches = self.0.subscribe();
+        let are_complete = |watches: &Vec<Watch>| watches.iter().all(|watch| watch.is_complete);
         // The sender is in `self`, so that it cannot be gone.
-        let _ = pending.wait_for(Vec::is_empty).await;
+        let _ = watches.wait_for(are_complete).await;
+    }
+
+    /// Waits for another list of every watch.
+    pub fn begin_again(&self) {
+        self.0.send_modify(|watches| {
+            watches.iter_mut().for_each(|it| it.is_complete = false);
+        });
     }
 
     /// What is missing, with the reasons.
     pub fn pending(&self) -> Vec<String> {
-        let pending = self.0.borrow();
-        let lines = pending.iter().map(|Pending { name, error }| match error {
+        let watches = self.0.borrow();
+        let pending = watches.iter().filter(|watch| !watch.is_complete);
+        let lines = pending.map(|Watch { name, error, .. }| match error {
             None => format!("{name} has no complete list yet"),
             Some(error) => format!("{name} has no complete list yet: {error}"),
         });
@@ -53,7 +63,7 @@ impl SyncState {
 
 /// What one watch reports until its first list is complete. Nothing waits for a watch that has ended.
 pub(crate) struct FirstList {
-    state: Sender<Vec<Pending>>,
+    state: Sender<Vec<Watch>>,
     name: String,
     /// Becomes 1 with the list.
     gauge: Gauge,
@@ -62,32 +72,37 @@ pub(crate) struct FirstList {
 impl FirstList {
     pub fn complete(&self) {
         self.gauge.set(1);
-        self.state.send_if_modified(|pending| {
-            let before = pending.len();
-            pending.retain(|watch| watch.name != self.name);
-            pending.len() < before
+        self.state.send_if_modified(|watches| {
+            let watch = self.find(watches);
+            watch.is_some_and(|watch| !mem::replace(&mut watch.is_complete, true))
         });
     }
 
     pub fn is_complete(&self) -> bool {
-        let pending = self.state.borrow();
-        pending.iter().all(|watch| watch.name != self.name)
+        let watches = self.state.borrow();
+        let mut others = watches.iter().filter(|watch| !watch.is_complete);
+        others.all(|watch| watch.name != self.name)
     }
 
     pub fn failed(&self, error: &impl Display) {
-        self.state.send_if_modified(|pending| {
-            let watch = pending.iter_mut().find(|watch| watch.name == self.name);
-            if let Some(watch) = watch {
+        self.state.send_if_modified(|watches| {
+            if let Some(watch) = self.find(watches) {
                 watch.error = Some(error.to_string());
             }
             false // nobody waits for that
         });
     }
+
+    fn find<'a>(&self, watches: &'a mut [Watch]) -> Option<&'a mut Watch> {
+        watches.iter_mut().find(|watch| watch.name == self.name)
+    }
 }
 
 impl Drop for FirstList {
     fn drop(&mut self) {
-        self.complete();
+        self.gauge.set(1);
+        self.state
+            .send_modify(|watches| watches.retain(|watch| watch.name != self.name));
     }
 }
 
@@ -117,6 +132,11 @@ mod tests {
         assert!(state.synced().now_or_never().is_some() && state.pending().is_empty());
         right.failed(&"a later failure changes nothing");
         assert!(state.pending().is_empty());
+        state.begin_again();
+        assert!(state.pending().len() == 2 && !left.is_complete());
+        left.complete();
+        drop(right);
+        assert!(state.synced().now_or_never().is_some());
         drop(state.add("ended".to_owned(), Gauge::default()));
         assert!(state.pending().is_empty());
     }

@@ -16,6 +16,7 @@ use kube::core::Status;
 use kube::runtime::watcher::{Config, ListSemantic};
 use kube::{Api, Error};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
@@ -23,6 +24,7 @@ use self::delays::Delays;
 use super::Store;
 use super::glance::{Glance, Holder};
 use super::objects::Listed;
+use super::selection::Selection;
 use super::state::Event;
 use super::sync::FirstList;
 use crate::object::Object;
@@ -60,6 +62,7 @@ impl<K: Object> Store<K> {
         first_list: FirstList,
     ) {
         let mut follower = Follower {
+            selection: self.0.selection.subscribe(),
             store: self,
             namespace,
             api,
@@ -91,12 +94,15 @@ enum Interruption {
     Silent,
     /// It has ended too early.
     Short,
+    /// The store holds objects that were not listed.
+    Selected,
     Failed(Error),
 }
 
 /// How far one watch of a store has come.
 struct Follower<K: Object> {
     store: Store<K>,
+    selection: Receiver<Selection>,
     namespace: Option<String>,
     api: Api<WithoutManagedFields<K>>,
     config: Config,
@@ -115,6 +121,7 @@ impl<K: Object> Follower<K> {
     /// Lists all objects.
     async fn list(&mut self) -> Result<(), Interruption> {
         let _listing = Listing::begin();
+        self.selection.mark_unchanged();
         self.report(Event::ListBegins);
         let listed = match self.pages(Some(PAGE_SIZE)).await {
             // It takes longer than the API server keeps the pages.
@@ -124,8 +131,12 @@ impl<K: Object> Follower<K> {
         let (objects, version) = listed?;
         self.version = Some(version.clone());
         self.report(Event::Listed { objects, version });
-        self.first_list.complete();
         self.is_doubtful = false;
+        let selection = self.selection.borrow(); // as long as this is borrowed, it stays
+        if selection.has_changed() {
+            return Err(Interruption::Selected);
+        }
+        self.first_list.complete();
         Ok(())
     }
 
@@ -146,7 +157,10 @@ impl<K: Object> Follower<K> {
         loop {
             let page = in_time(self.api.list(&params)).await?;
             let items = page.items.into_iter();
-            objects.extend(items.map(|WithoutManagedFields(it)| self.store.listed(it)));
+            objects.extend(items.filter_map(|WithoutManagedFields(it)| self.store.listed(it)));
+            if self.selection.has_changed().unwrap_or_default() {
+                return Err(Interruption::Selected);
+            }
             let token = page.metadata.continue_.filter(|token| !token.is_empty());
             if token.is_none() {
                 let version = page.metadata.resource_version;
@@ -194,7 +208,10 @@ impl<K: Object> Follower<K> {
         }
         let mut events = events?.lines();
         loop {
-            let event = timeout(self.silence(), events.try_next()).await;
+            let event = tokio::select! {
+                event = timeout(self.silence(), events.try_next()) => event,
+                Ok(()) = self.selection.changed() => return Err(Interruption::Selected),
+            };
             let event = match event.map_err(|_| Interruption::Silent)? {
                 Err(error) if is_cut(&error) => None,
                 event => event.map_err(Error::ReadEvents)?,
@@ -317,6 +334,10 @@ impl<K: Object> Follower<K> {
                 return;
             }
             Interruption::Expired => self.version = None,
+            Interruption::Selected => {
+                self.version = None;
+                return;
+            }
             Interruption::Short => debug!(%kind, "a watch has ended early, starting it again"),
             Interruption::Failed(error) if is_not_found(&error) => {
                 is_refusal = true;

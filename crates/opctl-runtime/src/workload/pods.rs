@@ -83,10 +83,9 @@ fn first_failure(pod: &ObjectMeta, containers: &[ContainerStatus]) -> Option<(St
 /// /// Reconciles when a pod begins to fail or fails no more.
 /// fn controller(manager: &Manager) -> Controller<ConfigMap> {
 ///     let controller = Controller::new(manager);
-///     let deployments = controller.owns();
 ///     let selection = active_pods(Identity::new("operator", "1.0.0"), "Server");
 ///     let pods = manager.watch().config(selection);
-///     let pods = pods.while_any(&deployments, has_unavailable_pods).start();
+///     let pods = pods.while_any(&controller.owns(), has_unavailable_pods).start();
 ///     controller.watches_with(&pods, PodState::failure_hash, PodState::failing_owner);
 ///     controller
 /// }

@@ -1,6 +1,6 @@
 //! Changes, without watches.
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
@@ -21,7 +21,8 @@ fn object(name: &str, version: u64, owner: &str) -> ConfigMap {
 
 fn state() -> (Objects<ConfigMap>, State<ConfigMap>) {
     let store = Objects::new(());
-    let mut state = State::new(store.clone(), ());
+    let selection = Sender::new(Selection::All);
+    let mut state = State::new(store.clone(), selection, ());
     state.is_observed = true;
     list(&mut state, &[]);
     (store, state)
@@ -109,6 +110,34 @@ fn a_new_list_of_one_namespace_leaves_the_others_alone() {
     state.take(&namespace, listed(2, &[]));
     assert_eq!(changes(&mut state), ["left>"]);
     assert_eq!(store.list()[0].metadata, right.metadata);
+}
+
+#[test]
+fn what_nobody_has_asked_for_is_not_held() {
+    let (store, mut state) = state();
+    let children = Selection::controlled_by::<Secret>(&());
+    state.selection.send_replace(children);
+    let child = |version| {
+        let mut owner = Secret::default();
+        owner.metadata.name = Some("owner".to_owned());
+        owner.metadata.uid = Some("1".to_owned());
+        let mut child = object("child", version, "x");
+        child.metadata.owner_references = owner.controller_owner_ref(&()).map(|it| vec![it]);
+        child
+    };
+    state.take(&None, Event::Applied(object("other", 1, "y")));
+    let answer = state.take_answer(object("other", 2, "y"), 0);
+    assert_eq!(answer.labels()["owner"], "y");
+    state.take(&None, Event::Applied(child(3)));
+    assert_eq!(changes(&mut state), [">x"]);
+    assert_eq!(store.names().len(), 1);
+
+    // Its owner has released it.
+    state.take(&None, Event::Applied(object("child", 4, "x")));
+    assert_eq!(changes(&mut state), ["x>"]);
+    assert!(store.names().is_empty());
+    state.take(&None, Event::Deleted(object("child", 5, "x")));
+    assert!(changes(&mut state).is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
 use futures::{FutureExt, SinkExt, channel};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt, client};
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tower::service_fn;
 
 use crate::object::api;
-use crate::store::{Answer, Store};
+use crate::store::{Answer, Selection, Store};
 
 /// Longer than any delay of a store that follows.
 const LONG: Duration = Duration::from_secs(400);
@@ -61,6 +61,10 @@ impl Events {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(Selection::All)
+    }
+
+    fn start_with(selection: Selection) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
         let service = service_fn(move |request: Request<client::Body>| {
             let (answer, answered) = oneshot::channel();
@@ -74,7 +78,7 @@ impl Server {
                 }
             }
         });
-        let store = Store::empty(());
+        let store = Store::empty((), selection);
         let api = api(&Client::new(service, "default"), None, &());
         let name = "the watch".to_owned();
         let first_list = store.sync_state().add(name, Gauge::default());
@@ -178,6 +182,14 @@ impl Call {
             .answer
             .send(Err(io::Error::other("the connection is lost")));
     }
+}
+
+/// An object that a Secret controls.
+fn child(name: &str, version: &str) -> Value {
+    let mut child = object(name, version);
+    let owner = json!({ "apiVersion": "v1", "kind": "Secret", "name": "owner", "uid": "1", "controller": true });
+    child["metadata"]["ownerReferences"] = json!([owner]);
+    child
 }
 
 fn object(name: &str, version: &str) -> Value {
@@ -519,4 +531,50 @@ async fn a_status_instead_of_an_event_is_an_error() {
     events.0.send(Ok(format!("{status}\n"))).await.unwrap();
     server.list("9", &[object("a", "8")]).await;
     assert_eq!(server.names(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_later_is_listed_again() {
+    let children = Selection::controlled_by::<Secret>(&());
+    let mut server = Server::start_with(children.clone());
+    let objects = [child("child", "3"), object("other", "4")];
+    server.list("5", &objects).await;
+    let mut events = server.watch("5").await;
+    events.send("MODIFIED", object("other", "6")).await;
+    assert_eq!(server.names(), ["child"]);
+    server.store.select(children);
+    assert!(server.store.synced().now_or_never().is_some());
+
+    server.store.select(Selection::All);
+    assert!(server.store.synced().now_or_never().is_none());
+    let [_, other] = objects.clone();
+    server.list("7", &[child("child", "3"), other]).await;
+    server.store.synced().await;
+    assert_eq!(server.names(), ["child", "other"]);
+    let _events = server.watch("7").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_for_less_than_is_asked_for_now_does_not_count() {
+    let mut server = Server::start_with(Selection::controlled_by::<Secret>(&()));
+    let list = server.next().await;
+    server.store.select(Selection::All);
+    list.list("5", &[object("other", "4")]).await;
+    assert!(server.store.synced().now_or_never().is_none());
+    server.list("5", &[object("other", "4")]).await;
+    server.store.synced().await;
+    assert_eq!(server.names(), ["other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_about_to_be_written_is_held_from_then_on() {
+    let mut server = Server::start_with(Selection::controlled_by::<Secret>(&()));
+    server.list("5", &[object("other", "4")]).await;
+    let _events = server.watch("5").await;
+    let (store, mut written) = (server.store.clone(), ConfigMap::default());
+    written.metadata.name = Some("other".to_owned());
+    let held = tokio::spawn(async move { store.hold(&written).await });
+    server.list("5", &[object("other", "4")]).await;
+    held.await.unwrap();
+    assert_eq!(server.names(), ["other"]);
 }

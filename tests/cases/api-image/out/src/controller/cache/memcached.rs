@@ -69,7 +69,7 @@ pub fn start(manager: &Manager) {
     let pods = manager
         .watch()
         .config(active_pods(IDENTITY, APP))
-        .while_any(&manager.store(), has_unavailable_pods)
+        .while_any(&controller.owns(), has_unavailable_pods)
         .start();
     controller.watches_with(&pods, PodState::failure_hash, PodState::failing_owner);
     let context = Context {
