@@ -10,13 +10,16 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::site::KINDS;
-use crate::verdict::lies_of;
+use crate::verdict::{UNTOLD, lies_of};
 
 /// How long a status may lag behind: the slowest of the kubelet, a controller and the operator. And for how
 /// many looks, which take their time on a busy machine.
 const LAG: Duration = Duration::from_secs(3);
 const LOOKS: usize = 6;
 const INTERVAL: Duration = Duration::from_millis(300);
+
+/// For how long an operator lets pods become available before it asks them why they do not.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks at the objects in the background.
 pub struct Truth {
@@ -84,7 +87,8 @@ impl Lies {
         self.current.retain(|what, lie| {
             lie.looks += 1;
             let goes_on = untrue.contains_key(what);
-            if !goes_on && lie.since.elapsed() > LAG && lie.looks > LOOKS {
+            let lag = if what.ends_with(UNTOLD) { PATIENCE + LAG } else { LAG };
+            if !goes_on && lie.since.elapsed() > lag && lie.looks > LOOKS {
                 let lie = format!("{what}, for {:.1?}: {}", lie.since.elapsed(), lie.seen);
                 eprintln!("LIE: {lie}");
                 told.push(lie);

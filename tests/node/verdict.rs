@@ -7,6 +7,9 @@ use crate::cluster::condition;
 /// For how long the kubelet remembers that a container has crashed.
 const CRASH_LOOP: u64 = 600;
 
+/// A failure that the status does not tell.
+pub const UNTOLD: &str = "not Degraded, though something is wrong";
+
 /// What of the object's status is not true, and what there is to see.
 pub fn lies_of(object: &Value, objects: &[Value]) -> Vec<(&'static str, String)> {
     let Some(real) = Reality::of(object, objects) else { return Vec::new() };
@@ -29,7 +32,7 @@ pub fn lies_of(object: &Value, objects: &[Value]) -> Vec<(&'static str, String)>
             let is_known = failures.iter().any(|failure| is_told(failure, reason));
             check(is_known, "Degraded has another reason than what is wrong", seen);
         }
-        false => check(failures.is_empty(), "not Degraded, though something is wrong", seen),
+        false => check(failures.is_empty(), UNTOLD, seen),
     }
 
     let is_stuck = failures.contains(&"ProgressDeadlineExceeded");

@@ -15,9 +15,6 @@ use crate::object::{Object, reference};
 /// by itself needs none.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often that is looked at.
-const PERIOD: Duration = Duration::from_secs(1);
-
 /// For how long a watch goes on that nothing needs any more: it may be needed again soon, and starts
 /// with a list.
 const LINGER: Duration = Duration::from_secs(60);
@@ -90,14 +87,14 @@ impl Demand {
         loop {
             // The sender is in `self`, so that it cannot be gone.
             let _ = objects.wait_for(|objects| !objects.is_empty()).await;
-            if objects
-                .borrow()
-                .values()
-                .any(|since| since.elapsed() >= PATIENCE)
-            {
+            let Some(since) = objects.borrow().values().min().copied() else {
+                continue;
+            };
+            let rest = PATIENCE.saturating_sub(since.elapsed());
+            if rest.is_zero() {
                 return;
             }
-            sleep(PERIOD).await;
+            sleep(rest).await;
         }
     }
 
@@ -192,7 +189,7 @@ mod tests {
         change(&store, 6, false);
         assert_eq!(counts.after(10).await, [0, 0], "it needs nothing");
         change(&store, 7, true);
-        assert_eq!(counts.after(7).await, [1, 0]);
+        assert_eq!(counts.after(6).await, [1, 0]);
         change(&store, 8, false);
         assert_eq!(counts.after(50).await, [1, 0], "it may be needed again");
         change(&store, 9, true);
