@@ -103,8 +103,8 @@ impl<K: Object> Store<K> {
         });
     }
 
-    /// Makes the store one that holds the object, for who is about to write it: what he has written has to
-    /// be here the next time.
+    /// Makes the store one that holds the object, before it is written: the next reconcile has to find it
+    /// here.
     pub(crate) async fn hold(&self, object: &K) {
         let is_held = self.0.selection.borrow().has(object);
         if !is_held {
