@@ -45,7 +45,10 @@ impl SyncState {
     /// Waits for another list of every watch.
     pub fn begin_again(&self) {
         self.0.send_modify(|watches| {
-            watches.iter_mut().for_each(|it| it.is_complete = false);
+            for watch in watches {
+                watch.is_complete = false;
+                watch.error = None;
+            }
         });
     }
 
@@ -80,8 +83,8 @@ impl FirstList {
 
     pub fn is_complete(&self) -> bool {
         let watches = self.state.borrow();
-        let mut others = watches.iter().filter(|watch| !watch.is_complete);
-        others.all(|watch| watch.name != self.name)
+        let mut watches = watches.iter();
+        watches.all(|watch| watch.is_complete || watch.name != self.name)
     }
 
     pub fn failed(&self, error: &impl Display) {
@@ -134,6 +137,8 @@ mod tests {
         assert!(state.pending().is_empty());
         state.begin_again();
         assert!(state.pending().len() == 2 && !left.is_complete());
+        let has_error = |line: &String| !line.ends_with("no complete list yet");
+        assert!(!state.pending().iter().any(has_error), "it was of before");
         left.complete();
         drop(right);
         assert!(state.synced().now_or_never().is_some());
