@@ -344,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    fn owner(uid: &str) -> Secret {
+    pub(super) fn owner(uid: &str) -> Secret {
         let mut owner = Secret::default();
         owner.metadata.name = Some("owner".to_owned());
         owner.metadata.uid = Some(uid.to_owned());

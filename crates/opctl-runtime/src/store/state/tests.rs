@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::*;
+use crate::store::tests::owner;
 
 /// A ConfigMap with the label `owner`.
 fn object(name: &str, version: u64, owner: &str) -> ConfigMap {
@@ -118,11 +119,9 @@ fn what_nobody_has_asked_for_is_not_held() {
     let children = Selection::controlled_by::<Secret>(&());
     state.selection.send_replace(children);
     let child = |version| {
-        let mut owner = Secret::default();
-        owner.metadata.name = Some("owner".to_owned());
-        owner.metadata.uid = Some("1".to_owned());
         let mut child = object("child", version, "x");
-        child.metadata.owner_references = owner.controller_owner_ref(&()).map(|it| vec![it]);
+        let owner = owner("1").controller_owner_ref(&());
+        child.metadata.owner_references = owner.map(|it| vec![it]);
         child
     };
     state.take(&None, Event::Applied(object("other", 1, "y")));
