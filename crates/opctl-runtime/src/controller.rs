@@ -5,13 +5,13 @@ mod queue;
 mod rate_limiter;
 mod resync;
 mod runner;
+mod ticket;
 mod trigger;
 
 use std::any::TypeId;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
-use std::future::ready;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,10 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use kube::ResourceExt;
-use kube::runtime::controller::{Action, Config, Error as ApplierError};
+use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Predicate, applier};
-use tracing::{Instrument, Span, info, info_span};
+use tracing::{Instrument, Span, error, info, info_span};
 
 pub use rate_limiter::RateLimiter;
 pub use runner::Retry;
@@ -31,6 +31,7 @@ pub use runner::Retry;
 use self::cause::Causes;
 use self::queue::Queue;
 use self::runner::{Failure, ReconcileRunner};
+use self::ticket::Ticket;
 use self::trigger::subscribe;
 use crate::applier::Applier;
 use crate::manager::Manager;
@@ -110,7 +111,7 @@ pub struct Controller<K: Object> {
     /// The kinds that it owns.
     owned: Mutex<HashSet<TypeId>>,
     queue: Arc<Queue<K>>,
-    requests: BoxStream<'static, ObjectRef<K>>,
+    requests: BoxStream<'static, ObjectRef<Ticket<K>>>,
     predicate: Option<Box<dyn Predicate<K> + Send + Sync>>,
     concurrency: u16,
     debounce: Duration,
@@ -135,9 +136,7 @@ impl<K: Object> Controller<K> {
         static CONTROLLERS: AtomicU64 = AtomicU64::new(0);
 
         let name = kind_name::<K>(store.dyntype());
-        // Before the first list: kube's applier looks objects up by itself.
-        store.reader();
-        let (queue, requests) = Queue::new();
+        let (queue, requests) = Queue::new(store.dyntype().clone());
         Self {
             manager: manager.clone(),
             id: ControllerId(CONTROLLERS.fetch_add(1, Ordering::Relaxed)),
@@ -366,8 +365,8 @@ impl<K: Object> Controller<K> {
 
     async fn work<C, F, E>(
         self,
-        reconcile: impl Fn(Arc<K>, Arc<C>) -> F,
-        error_policy: impl Fn(&K, &E, &C) -> Retry,
+        reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Sync,
+        error_policy: impl Fn(&K, &E, &C) -> Retry + Sync,
         context: Arc<C>,
     ) where
         C: Send + Sync + 'static,
@@ -391,7 +390,7 @@ impl<K: Object> Controller<K> {
         } = self;
         info!("reconciling {name}");
         let metrics = manager.metrics().controller(&name, concurrency);
-        let (reader, dyntype) = (store.reader(), store.dyntype().clone());
+        let dyntype = store.dyntype().clone();
         // First open, then list: what changes in between is reconciled twice rather than never.
         queue.open(metrics.clone(), concurrency);
         subscribe(&store, &queue, Some(id), predicate, {
@@ -402,40 +401,44 @@ impl<K: Object> Controller<K> {
             queue.add(object, Causes::START);
         }
 
-        let (runner, ids) = (
-            ReconcileRunner::new(metrics, timeout, rate_limiter),
-            Ids::default(),
-        );
-        let reconciles = applier(
-            |object, context| {
-                let reference = reference(&*object, &dyntype);
-                let causes = queue.take(&reference);
-                // Only now: what has changed since it was looked up was not added, because it waited.
-                let Some(object) = reader.get(&reference) else {
-                    runner.forget(&reference);
-                    return ready(Ok(Action::await_change())).boxed();
-                };
-                if let Some(wait) = runner.wait(&reference, object.meta(), causes.is_some()) {
-                    return ready(Ok(Action::requeue(wait))).boxed();
-                }
-                let causes = queue.causes.describe(causes);
-                let span = span(&name, &*object, &ids.next(), &causes);
-                let (runner, reconcile) = (&runner, in_reconcile(|| reconcile(object, context)));
-                let attempt = async move {
-                    let action = runner.run(&reference, reconcile).await?;
-                    Ok::<_, Failure<E>>(action)
-                };
-                attempt.instrument(span).boxed()
-            },
-            |object, failure, context| {
+        let runner = &ReconcileRunner::new(metrics, timeout, rate_limiter);
+        let (name, store, queue, ids) = (&name, &store, &*queue, &Ids::default());
+        let (reconcile, error_policy) = (&reconcile, &error_policy);
+        let attempt = |reference: ObjectRef<K>, context: Arc<C>| async move {
+            // Before the look at the store: what changes after it is added again.
+            let causes = queue.take(&reference);
+            let Some(object) = store.find(&reference) else {
+                runner.forget(&reference);
+                return Action::await_change();
+            };
+            if let Some(wait) = runner.wait(&reference, object.meta(), causes.is_some()) {
+                return Action::requeue(wait);
+            }
+            let causes = queue.causes.describe(causes);
+            let span = span(name, &*object, &ids.next(), &causes);
+            let reconcile = in_reconcile(|| reconcile(Arc::clone(&object), Arc::clone(&context)));
+            let outcome = runner.run(&reference, reconcile).instrument(span).await;
+            outcome.unwrap_or_else(|failure| {
                 let retry = match failure {
-                    Failure::Reconciler(error) => error_policy(&object, error, &context),
+                    Failure::Reconciler(error) => error_policy(&object, &error, &context),
                     Failure::Timeout(_) | Failure::Panic(_) => Retry::Backoff,
                 };
-                runner.retry(reference(&*object, &dyntype), object.meta(), retry)
+                runner.retry(reference, object.meta(), retry)
+            })
+        };
+        let reconciles = applier(
+            |ticket: Arc<Ticket<K>>, context| {
+                let object = ticket.object(&dyntype);
+                async move {
+                    let action = attempt(object.clone(), context).await;
+                    queue.finish(&object, &action);
+                    Ok::<_, Infallible>(action)
+                }
+                .boxed()
             },
+            |_, never, _| match *never {},
             context,
-            reader.clone(),
+            queue.tickets(),
             requests
                 .map(Ok::<_, Infallible>)
                 .take_until(manager.stopping()),
@@ -444,20 +447,13 @@ impl<K: Object> Controller<K> {
                 .debounce(debounce),
         )
         .for_each(async |outcome| {
-            if let Err(ApplierError::ObjectNotFound(gone)) = outcome {
-                let gone = gone.into_kind_unchecked(dyntype.clone());
-                queue.take(&gone);
-                runner.forget(&gone);
-                // A new one may have appeared after that look, and what waits is not added again.
-                if reader.get(&gone).is_some() {
-                    let kind = queue.causes.of_kind(&K::kind(&dyntype));
-                    queue.add(gone, kind);
-                }
+            if let Err(error) = outcome {
+                error!("{error}");
             }
         });
         tokio::select! {
             () = reconciles => {}
-            () = resync::run(&store, &queue, resync) => {}
+            () = resync::run(store, queue, resync) => {}
         }
     }
 

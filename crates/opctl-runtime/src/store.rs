@@ -20,7 +20,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use kube::Resource;
-use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::reflector::ObjectRef;
 use tokio::sync::watch::Sender;
 
 pub(crate) use demand::Demand;
@@ -125,7 +125,12 @@ impl<K: Object> Store<K> {
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
         let mut reference = ObjectRef::new_with(name, self.0.dyntype.clone());
         reference.namespace = namespace.map(str::to_owned);
-        self.0.objects.get(&reference)
+        self.find(&reference)
+    }
+
+    /// As [`Store::get`].
+    pub(crate) fn find(&self, reference: &ObjectRef<K>) -> Option<Arc<K>> {
+        self.0.objects.get(reference)
     }
 
     /// All objects, in no particular order.
@@ -224,11 +229,6 @@ impl<K: Object> Store<K> {
     pub(crate) fn set_compared(&self, object: &K, comparison: Option<u64>) {
         let name = reference(object, &self.0.dyntype);
         self.0.objects.set_compared(&name, comparison);
-    }
-
-    /// All objects, for a controller of kube's: from now on they take more memory.
-    pub(crate) fn reader(&self) -> reflector::Store<K> {
-        self.0.objects.whole()
     }
 
     /// References to all objects, in no particular order.

@@ -10,10 +10,12 @@ use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 use futures::stream::poll_fn;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::{self, ObjectRef};
 use tokio::time::Instant;
 
 use super::cause::{CauseNames, Causes};
+use super::ticket::{Ticket, Tickets};
 use crate::metrics::ControllerMetrics;
 use crate::object::Object;
 
@@ -40,6 +42,8 @@ struct State<K: Object> {
     scheduled: [usize; 2],
     concurrency: usize,
     scheduler: Option<Waker>,
+    /// Those of the objects that the scheduler has.
+    tickets: Tickets<K>,
 }
 
 struct Waiting {
@@ -58,7 +62,9 @@ enum Lane {
 
 impl<K: Object> Queue<K> {
     /// A closed queue. What is added to it is dropped, so that a standby's does not grow.
-    pub fn new() -> (Arc<Self>, impl Stream<Item = ObjectRef<K>> + Send) {
+    pub fn new(
+        dyntype: K::DynamicType,
+    ) -> (Arc<Self>, impl Stream<Item = ObjectRef<Ticket<K>>> + Send) {
         let state = Mutex::new(State {
             metrics: None,
             waiting: HashMap::new(),
@@ -66,6 +72,7 @@ impl<K: Object> Queue<K> {
             scheduled: [0; 2],
             concurrency: 1,
             scheduler: None,
+            tickets: Tickets::new(dyntype),
         });
         let causes = CauseNames::default();
         let queue = Arc::new(Self { state, causes });
@@ -93,6 +100,16 @@ impl<K: Object> Queue<K> {
     /// where it did not: what it returned from its last reconcile brings it, too.
     pub fn take(&self, object: &ObjectRef<K>) -> Option<Causes> {
         self.state().take(object)
+    }
+
+    /// A reconcile of the object has returned that, which may bring it again.
+    pub fn finish(&self, object: &ObjectRef<K>, action: &Action) {
+        self.state().finish(object, action);
+    }
+
+    /// Where the scheduler finds what it gets.
+    pub fn tickets(&self) -> reflector::Store<Ticket<K>> {
+        self.state().tickets.reader()
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -155,11 +172,20 @@ impl<K: Object> State<K> {
         Some(taken.causes)
     }
 
+    fn finish(&mut self, object: &ObjectRef<K>, action: &Action) {
+        let is_scheduled = self.waiting.get(object).is_some_and(|it| it.is_scheduled);
+        if !is_scheduled && *action == Action::await_change() {
+            self.tickets.withdraw(object);
+        }
+    }
+
     /// What the scheduler gets next.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ObjectRef<K>>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ObjectRef<Ticket<K>>>> {
         let next = self.next(Lane::Change);
         if let Some(object) = next.or_else(|| self.next(Lane::Backlog)) {
-            return Poll::Ready(Some(object));
+            self.tickets.issue(&object);
+            let dyntype = object.dyntype.clone();
+            return Poll::Ready(Some(object.into_kind_unchecked(dyntype)));
         }
         self.scheduler = Some(context.waker().clone());
         Poll::Pending
@@ -197,15 +223,26 @@ impl<K: Object> State<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::{FutureExt, StreamExt};
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
     use crate::metrics::Metrics;
 
+    /// A queue, and what the scheduler gets of it.
+    fn queue() -> (
+        Arc<Queue<ConfigMap>>,
+        impl Stream<Item = ObjectRef<ConfigMap>> + Unpin,
+    ) {
+        let (queue, stream) = Queue::<ConfigMap>::new(());
+        (queue, stream.map(|ticket| ticket.into_kind_unchecked(())))
+    }
+
     #[test]
     fn an_object_waits_once_until_it_is_taken() {
-        let (queue, mut stream) = Queue::<ConfigMap>::new();
+        let (queue, mut stream) = queue();
         let object = ObjectRef::new("x");
         queue.add(object.clone(), Causes::START);
         assert!(
@@ -227,8 +264,34 @@ mod tests {
     }
 
     #[test]
+    fn an_object_has_a_ticket_while_the_scheduler_has_it() {
+        let (queue, mut stream) = queue();
+        queue.open(Metrics::for_tests().controller("test", 1), 1);
+        let (object, tickets) = (ObjectRef::new("x"), queue.tickets());
+        let mut schedule = || {
+            queue.add(object.clone(), Causes::START);
+            assert_eq!(stream.next().now_or_never().flatten(), Some(object.clone()));
+        };
+        let reconcile = |action| {
+            assert_eq!(tickets.len(), 1);
+            queue.take(&object);
+            queue.finish(&object, &action);
+            tickets.len()
+        };
+        schedule();
+        assert_eq!(reconcile(Action::requeue(Duration::ZERO)), 1, "it returns");
+        assert_eq!(reconcile(Action::await_change()), 0);
+
+        schedule();
+        queue.take(&object);
+        schedule();
+        queue.finish(&object, &Action::await_change());
+        assert_eq!(reconcile(Action::await_change()), 0, "it was there again");
+    }
+
+    #[test]
     fn a_change_overtakes_the_backlog_of_which_the_scheduler_has_some() {
-        let (queue, mut stream) = Queue::<ConfigMap>::new();
+        let (queue, mut stream) = queue();
         queue.open(Metrics::for_tests().controller("test", 2), 2);
         let change = queue.causes.of_kind("ConfigMap");
         let object = |number: usize| ObjectRef::<ConfigMap>::new(&number.to_string());

@@ -7,9 +7,7 @@ use std::collections::{HashMap, VecDeque, hash_map};
 use std::mem;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{self, ObjectRef};
-use kube::runtime::watcher::Event as WriterEvent;
+use kube::runtime::reflector::ObjectRef;
 
 use super::packed::{Dictionary, Packed};
 use crate::object::{Object, reference};
@@ -26,8 +24,6 @@ struct Entries<K: Object> {
     by_name: HashMap<ObjectRef<K>, Slot<K>>,
     /// Those that are whole, in the order in which they became so.
     recent: VecDeque<ObjectRef<K>>,
-    /// All of them, for kube's controllers, which look them up by themselves.
-    whole: Option<Writer<K>>,
     dictionary: Dictionary,
 }
 
@@ -85,7 +81,6 @@ impl<K: Object> Objects<K> {
             dyntype,
             by_name: HashMap::new(),
             recent: VecDeque::new(),
-            whole: None,
             dictionary: Dictionary::default(),
         })))
     }
@@ -123,14 +118,10 @@ impl<K: Object> Objects<K> {
         self.write().put(object)
     }
 
-    /// An object of a list as it is stored: packed, unless all are whole.
+    /// An object of a list as it is stored: packed.
     pub fn listed(&self, object: K) -> Listed<K> {
         let entries = self.read();
-        let packed = match entries.whole {
-            Some(_) => None,
-            None => Packed::new(&object, &entries.dictionary),
-        };
-        match packed {
+        match Packed::new(&object, &entries.dictionary) {
             Some(packed) => Listed::Packed(reference(&object, &entries.dyntype), packed),
             None => Listed::Whole(Box::new(object)),
         }
@@ -138,21 +129,14 @@ impl<K: Object> Objects<K> {
 
     /// Whether another object would be kept as it is.
     pub fn have_room(&self) -> bool {
-        let entries = self.read();
-        entries.whole.is_some() || entries.recent.len() < RECENT
+        self.read().recent.len() < RECENT
     }
 
     pub fn put_listed(&self, listed: Listed<K>) {
         let mut entries = self.write();
         match listed {
-            Listed::Packed(name, packed) if entries.whole.is_none() => {
-                entries.insert(name, Entry::Packed(packed));
-            }
-            listed => {
-                if let Some(object) = listed.unpack() {
-                    entries.put(object);
-                }
-            }
+            Listed::Packed(name, packed) => _ = entries.insert(name, Entry::Packed(packed)),
+            Listed::Whole(object) => _ = entries.put(*object),
         }
     }
 
@@ -167,35 +151,13 @@ impl<K: Object> Objects<K> {
         }
     }
 
-    pub fn remove(&self, object: K) {
+    pub fn remove(&self, object: &K) {
         let mut entries = self.write();
-        let name = reference(&object, &entries.dyntype);
+        let name = reference(object, &entries.dyntype);
         entries.by_name.remove(&name);
         if entries.by_name.is_empty() {
             entries.by_name.shrink_to_fit(); // it may have been full
         }
-        if let Some(writer) = &mut entries.whole {
-            writer.apply_watcher_event(&WriterEvent::Delete(object));
-        }
-    }
-
-    /// Keeps all objects whole from now on.
-    pub fn whole(&self) -> reflector::Store<K> {
-        let mut entries = self.write();
-        if let Some(writer) = &entries.whole {
-            return writer.as_reader();
-        }
-        let mut writer = Writer::new(entries.dyntype.clone());
-        // The store is replaced piece by piece: it need not wait for a list of its own.
-        writer.apply_watcher_event(&WriterEvent::InitDone);
-        let reader = writer.as_reader();
-        entries.whole = Some(writer);
-        entries.recent = VecDeque::new();
-        let slots: Vec<_> = entries.by_name.drain().map(|(_, slot)| slot).collect();
-        for object in slots.iter().filter_map(|slot| slot.entry.object()) {
-            entries.put((*object).clone());
-        }
-        reader
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Entries<K>> {
@@ -220,13 +182,6 @@ impl<K: Object> Entries<K> {
     fn put(&mut self, object: K) -> Arc<K> {
         let name = reference(&object, &self.dyntype);
         let object = Arc::new(object);
-        if let Some(writer) = &mut self.whole {
-            writer.apply_watcher_event(&WriterEvent::Apply((*object).clone()));
-            // The same as kube's controllers have.
-            let object = writer.as_reader().get(&name).unwrap_or(object);
-            self.insert(name, Entry::Whole(Arc::clone(&object)));
-            return object;
-        }
         let entry = Entry::Whole(Arc::clone(&object));
         if !self.insert(name.clone(), entry) {
             self.recent.push_back(name);
@@ -332,9 +287,9 @@ mod tests {
         objects.put(pod(0));
         assert_eq!(packed(&objects), count - RECENT, "one for another");
         assert_eq!(objects.compared(&name(0)), Some(1));
-        objects.remove(pod(0));
+        objects.remove(&pod(0));
         assert_eq!(objects.compared(&name(0)), None);
-        objects.remove(pod(1));
+        objects.remove(&pod(1));
         assert_eq!(objects.get(&name(0)), None);
         assert_eq!(objects.names().len(), count - 2);
     }
@@ -347,23 +302,6 @@ mod tests {
         }
         assert_eq!(packed(&objects), 3);
         assert_eq!(*objects.get(&name(2)).unwrap(), pod(2));
-    }
-
-    #[test]
-    fn the_objects_of_a_controller_stay_whole() {
-        let objects = Objects::new(());
-        objects.put_listed(objects.listed(pod(0)));
-        let early = objects.listed(pod(1));
-        let reader = objects.whole();
-        objects.put_listed(early);
-        for number in 2..2 * RECENT {
-            objects.put_listed(objects.listed(pod(number)));
-        }
-        assert_eq!((packed(&objects), reader.len()), (0, 2 * RECENT));
-        let (one, other) = (objects.get(&name(1)), reader.get(&name(1)));
-        assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
-        objects.remove(pod(0));
-        assert!(reader.get(&name(0)).is_none() && objects.get(&name(0)).is_none());
     }
 
     #[test]

@@ -352,7 +352,7 @@ impl<K: Object> State<K> {
                 let known = self.known(&object);
                 let is_successor = |known: &Arc<K>| is_successor(&**known, &object);
                 if !known.as_ref().is_some_and(is_successor) {
-                    self.remove(object, known, Origin::Watch);
+                    self.remove(&object, known, Origin::Watch);
                 }
             }
         }
@@ -437,7 +437,7 @@ impl<K: Object> State<K> {
         }
         for name in vanished {
             if let Some(object) = self.objects.get(&name) {
-                self.remove((*object).clone(), Some(object), Origin::List);
+                self.remove(&object, Some(Arc::clone(&object)), Origin::List);
             }
         }
     }
@@ -467,9 +467,9 @@ impl<K: Object> State<K> {
         self.report(before, After::Stored(name), Origin::List);
     }
 
-    fn remove(&mut self, object: K, known: Option<Arc<K>>, origin: Origin) {
+    fn remove(&mut self, object: &K, known: Option<Arc<K>>, origin: Origin) {
         if !self.overlays.is_empty() || !self.attempts.is_empty() {
-            let key = reference(&object, &self.dyntype);
+            let key = reference(object, &self.dyntype);
             self.overlays.remove(&key);
             self.attempts.remove(&key);
         }
@@ -483,7 +483,7 @@ impl<K: Object> State<K> {
         if !self.holds(&object) {
             let object = Arc::new(object);
             if before.is_some() {
-                self.remove(K::clone(&object), before, origin); // its controller has released it
+                self.remove(&object, before, origin); // its controller has released it
             }
             return object;
         }
