@@ -15,6 +15,13 @@ use crate::object::{Object, reference};
 /// by itself needs none.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How much longer for each object in need, since they wait for each other: Kubernetes' own controllers send
+/// 20 requests a second by default (`--kube-api-qps` of kube-controller-manager).
+const TURN: Duration = Duration::from_millis(50);
+
+/// For how long at most.
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
+
 /// For how long a watch goes on that nothing needs any more: it may be needed again soon, and starts
 /// with a list.
 const LINGER: Duration = Duration::from_secs(60);
@@ -87,14 +94,14 @@ impl Demand {
         loop {
             // The sender is in `self`, so that it cannot be gone.
             let _ = objects.wait_for(|objects| !objects.is_empty()).await;
-            let Some(since) = objects.borrow().values().min().copied() else {
+            let Some((since, patience)) = longest(&objects.borrow()) else {
                 continue;
             };
-            let rest = PATIENCE.saturating_sub(since.elapsed());
+            let rest = patience.saturating_sub(since.elapsed());
             if rest.is_zero() {
                 return;
             }
-            sleep(rest).await;
+            sleep(rest.min(PATIENCE)).await; // by then there may be fewer
         }
     }
 
@@ -125,6 +132,14 @@ impl Demand {
     }
 }
 
+/// Since when the first of the objects has been in need, and for how long any of them may be.
+fn longest(objects: &HashMap<Name, Instant>) -> Option<(Instant, Duration)> {
+    let count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+    let patience = PATIENCE.saturating_add(TURN.saturating_mul(count));
+    let since = objects.values().min()?;
+    Some((*since, patience.min(MAX_PATIENCE)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::pending;
@@ -137,10 +152,14 @@ mod tests {
     use super::*;
     use crate::store::Event;
 
-    /// The store has this version of the object, which is in need or not.
+    /// The store has this version of an object, which is in need or not.
     fn change(store: &Store<ConfigMap>, version: u64, needs: bool) {
+        change_of("a", store, version, needs);
+    }
+
+    fn change_of(name: &str, store: &Store<ConfigMap>, version: u64, needs: bool) {
         let mut object = ConfigMap::default();
-        object.metadata.name = Some("a".to_owned());
+        object.metadata.name = Some(name.to_owned());
         object.metadata.resource_version = Some(version.to_string());
         object.immutable = Some(needs);
         store.take(&None, Event::Applied(object));
@@ -198,6 +217,36 @@ mod tests {
         assert_eq!(counts.after(70).await, [1, 1]);
         change(&store, 11, true);
         assert_eq!(counts.after(7).await, [2, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_wait_for_each_other_have_longer() {
+        let store: Store<ConfigMap> = Store::from_iter([]);
+        let counts = served(&store);
+        assert_eq!(counts.after(1).await, [0, 0], "nothing from the start");
+        let change = |name: u64, needs: bool| {
+            change_of(&name.to_string(), &store, 1 + u64::from(!needs), needs);
+        };
+        for name in 0..200 {
+            change(name, true);
+        }
+        assert_eq!(counts.after(14).await, [0, 0], "200 have 15 s");
+        for name in 1..200 {
+            change(name, false);
+        }
+        assert_eq!(counts.after(6).await, [1, 0], "one does not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_of_a_large_cluster_wait_for_a_minute() {
+        let store: Store<ConfigMap> = Store::from_iter([]);
+        let counts = served(&store);
+        assert_eq!(counts.after(1).await, [0, 0], "nothing from the start");
+        for name in 0..3000 {
+            change_of(&name.to_string(), &store, 1, true);
+        }
+        assert_eq!(counts.after(59).await, [0, 0]);
+        assert_eq!(counts.after(7).await, [1, 0]);
     }
 
     #[tokio::test(start_paused = true)]
