@@ -54,6 +54,7 @@ pub mod conditions;
 mod controller;
 mod error;
 mod events;
+mod fields;
 mod health;
 mod identity;
 mod leader;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{ClusterResourceScope, DynamicResourceScope, NamespaceResourceScope};
-use kube::runtime::reflector::{ObjectRef, ObjectRefExtra};
+use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,8 +78,10 @@ pub(crate) fn api<K: Object>(
 
 /// A reference with the object's namespace and name alone: there are many of them.
 pub(crate) fn reference<K: Object>(object: &K, dyntype: &K::DynamicType) -> ObjectRef<K> {
-    let mut reference = ObjectRef::from_obj_with(object, dyntype.clone());
-    reference.extra = ObjectRefExtra::default();
+    let meta = object.meta();
+    let name = meta.name.as_deref().unwrap_or_default();
+    let mut reference = ObjectRef::new_with(name, dyntype.clone());
+    reference.namespace.clone_from(&meta.namespace);
     reference
 }
 

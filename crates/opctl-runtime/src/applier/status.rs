@@ -59,11 +59,25 @@ impl Applier {
         if pending.is_none() && has(object.status(), &status)? {
             return Ok(());
         }
+        self.write_now(object, &status, pending, store).await
+    }
+
+    /// Writes the status, instead of one that is pending.
+    async fn write_now<K>(
+        &self,
+        object: &K,
+        status: &K::Status,
+        pending: Option<Pending>,
+        store: &Store<K>,
+    ) -> Result<()>
+    where
+        K: Object + HasStatus<Status: PartialEq + Serialize>,
+    {
         store.set_overlay(object, None);
         if let Some(Pending { turn, .. }) = pending {
             drop(turn.lock().await); // else the earlier one might arrive later
         }
-        self.send_status(object, &status, store).await
+        self.send_status(object, status, store).await
     }
 
     /// As [`Applier::write_status`], but a change that `is_significant(written, new)` denies is written
@@ -104,7 +118,8 @@ impl Applier {
             return Ok(());
         }
         if is_significant(written.unwrap_or(old), &status) {
-            return self.write_status(object, status, store).await;
+            let pending = self.forget_pending(object);
+            return self.write_now(object, &status, pending, store).await;
         }
         self.write_later(object, status, store);
         Ok(())
@@ -291,13 +306,23 @@ fn has<S: PartialEq + Serialize>(status: Option<&S>, desired: &S) -> Result<bool
     let Some(status) = status else {
         return Ok(false);
     };
-    Ok(status == desired || Comparable::new(status)?.has(&Comparable::new(desired)?))
+    if status == desired {
+        return Ok(true);
+    }
+    let (status, desired) = (
+        serde_json::to_string(status)?,
+        serde_json::to_string(desired)?,
+    );
+    Ok(Comparable::parse(&status)?.has(&Comparable::parse(&desired)?))
 }
 
 /// Whether writing `desired` would change the transition times of conditions at most.
 fn has_but_for_times(status: &impl Serialize, desired: &impl Serialize) -> Result<bool> {
-    let status = Comparable::new(status)?.without_times();
-    Ok(status.has(&Comparable::new(desired)?.without_times()))
+    let (status, desired) = (
+        serde_json::to_string(status)?,
+        serde_json::to_string(desired)?,
+    );
+    Ok(Comparable::parse(&status)?.has_but_for_times(&Comparable::parse(&desired)?))
 }
 
 /// Whether another object has the name now: the uid does not match.

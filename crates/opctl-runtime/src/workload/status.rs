@@ -4,12 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::object::HasStatus;
 use kube::runtime::events::EventType;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::applier::Applier;
 use crate::conditions::{became_true, is_significant};
 use crate::error::Result;
-use crate::object::{Object, tree_of};
+use crate::fields::Fields;
+use crate::object::Object;
 use crate::store::Store;
 
 /// Writes the status of an object, and publishes a warning when its condition Degraded becomes true.
@@ -50,19 +50,13 @@ where
 
 /// Whether the fields of two statuses that are neither numbers nor lists are equal.
 fn differs_in_counts_at_most(old: &impl Serialize, new: &impl Serialize) -> bool {
-    let (Ok(old), Ok(new)) = (rest(old), rest(new)) else {
+    let (Ok(old), Ok(new)) = (serde_json::to_string(old), serde_json::to_string(new)) else {
         return false;
     };
-    old == new
-}
-
-/// What a status says beside counts and lists.
-fn rest(status: &impl Serialize) -> serde_json::Result<Value> {
-    let mut status = tree_of(status)?;
-    if let Value::Object(fields) = &mut status {
-        fields.retain(|_, value| !value.is_number() && !value.is_array());
-    }
-    Ok(status)
+    let (Ok(old), Ok(new)) = (Fields::parse(&old), Fields::parse(&new)) else {
+        return false;
+    };
+    old.without_counts_and_lists() == new.without_counts_and_lists()
 }
 
 #[cfg(test)]
