@@ -172,7 +172,8 @@ impl<K: Object> Controller<K> {
     }
 
     /// How long a changed object waits for further changes before it is reconciled; 100 ms by default.
-    /// It is added to the delays of retries, too.
+    /// It is added to the delays of retries, too, and an object that asks to be reconciled again at once waits
+    /// as long.
     #[must_use]
     pub fn debounce(mut self, delay: Duration) -> Self {
         self.debounce = delay;
@@ -392,7 +393,7 @@ impl<K: Object> Controller<K> {
         let metrics = manager.metrics().controller(&name, concurrency);
         let dyntype = store.dyntype().clone();
         // First open, then list: what changes in between is reconciled twice rather than never.
-        queue.open(metrics.clone(), concurrency);
+        queue.open(metrics.clone(), debounce, concurrency);
         subscribe(&store, &queue, Some(id), predicate, {
             let dyntype = dyntype.clone();
             move |object| Some(reference(object, &dyntype))
@@ -401,7 +402,7 @@ impl<K: Object> Controller<K> {
             queue.add(object, Causes::START);
         }
 
-        let runner = &ReconcileRunner::new(metrics, timeout, rate_limiter);
+        let runner = &ReconcileRunner::new(metrics, timeout, rate_limiter, debounce);
         let (name, store, queue, ids) = (&name, &store, &*queue, &Ids::default());
         let (reconcile, error_policy) = (&reconcile, &error_policy);
         let attempt = |reference: ObjectRef<K>, context: Arc<C>| async move {
@@ -416,15 +417,21 @@ impl<K: Object> Controller<K> {
             }
             let causes = queue.causes.describe(causes);
             let span = span(name, &*object, &ids.next(), &causes);
-            let reconcile = in_reconcile(|| reconcile(Arc::clone(&object), Arc::clone(&context)));
-            let outcome = runner.run(&reference, reconcile).instrument(span).await;
-            outcome.unwrap_or_else(|failure| {
-                let retry = match failure {
-                    Failure::Reconciler(error) => error_policy(&object, &error, &context),
-                    Failure::Timeout(_) | Failure::Panic(_) => Retry::Backoff,
-                };
-                runner.retry(reference, object.meta(), retry)
-            })
+            // In a box, since it is large and moves several times from here.
+            let reconcile = || reconcile(Arc::clone(&object), Arc::clone(&context)).boxed();
+            let reconcile = in_reconcile(reconcile);
+            let failure = match runner.run(&reference, reconcile).instrument(span).await {
+                Ok(action) if action == Action::requeue(Duration::ZERO) => {
+                    return Action::requeue(debounce);
+                }
+                Ok(action) => return action,
+                Err(failure) => failure,
+            };
+            let retry = match failure {
+                Failure::Reconciler(error) => error_policy(&object, &error, &context),
+                Failure::Timeout(_) | Failure::Panic(_) => Retry::Backoff,
+            };
+            runner.retry(reference, object.meta(), retry)
         };
         let reconciles = applier(
             |ticket: Arc<Ticket<K>>, context| {
@@ -442,9 +449,7 @@ impl<K: Object> Controller<K> {
             requests
                 .map(Ok::<_, Infallible>)
                 .take_until(manager.stopping()),
-            Config::default()
-                .concurrency(concurrency)
-                .debounce(debounce),
+            Config::default().concurrency(concurrency),
         )
         .for_each(async |outcome| {
             if let Err(error) = outcome {

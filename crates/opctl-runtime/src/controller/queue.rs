@@ -1,27 +1,29 @@
 //! The objects that wait to be reconciled, each of them once.
 //!
-//! A change is not to wait for the thousands of objects of a start or a resync. kube's scheduler knows no
-//! priorities, and holds what it has in no order: so it gets only some of the backlog at a time.
+//! A change is not to wait for the thousands of objects of a start or a resync, nor for other changes that come
+//! later. kube's scheduler knows no priorities, and takes from what it has in no order: so it gets an object only
+//! when that can be reconciled at once.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::poll_fn;
+use futures::{FutureExt, Stream};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{self, ObjectRef};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::cause::{CauseNames, Causes};
 use super::ticket::{Ticket, Tickets};
 use crate::metrics::ControllerMetrics;
 use crate::object::Object;
 
-/// How many objects of the backlog the scheduler gets, for each that is reconciled at a time: it debounces
-/// them, and has to have enough for that time.
-const BACKLOG_PER_WORKER: usize = 16;
+/// How many changes there may be in a row while the backlog waits, which has to end, too.
+const ROW: usize = 8;
 
 /// How many objects may have waited for the memory of that to be kept.
 const SMALL: usize = 1024;
@@ -35,14 +37,20 @@ pub(super) struct Queue<K: Object> {
 struct State<K: Object> {
     /// `None` while the queue is closed.
     metrics: Option<ControllerMetrics>,
-    waiting: HashMap<ObjectRef<K>, Waiting>,
-    /// What the scheduler has yet to get, by the lane. Some may no longer wait.
-    lanes: [VecDeque<ObjectRef<K>>; 2],
-    /// How many of each lane the scheduler has.
-    scheduled: [usize; 2],
+    /// How long an object waits at least, for changes that follow.
+    debounce: Duration,
+    /// How many are reconciled at a time.
     concurrency: usize,
+    waiting: HashMap<ObjectRef<K>, Waiting>,
+    /// Those of them that are not being reconciled, by the lane, the first ones first. Some may no longer wait.
+    lanes: [VecDeque<ObjectRef<K>>; 2],
+    /// How many changes have come before the backlog.
+    row: usize,
+    /// How many of those that wait the scheduler has.
+    scheduled: usize,
+    running: HashSet<ObjectRef<K>>,
     scheduler: Option<Waker>,
-    /// Those of the objects that the scheduler has.
+    /// Those of the objects that the scheduler has, or will have again.
     tickets: Tickets<K>,
 }
 
@@ -60,6 +68,14 @@ enum Lane {
     Backlog,
 }
 
+/// What a lane has for the scheduler.
+enum Next<T> {
+    Now(T),
+    /// Nothing before that time.
+    At(Instant),
+    Nothing,
+}
+
 impl<K: Object> Queue<K> {
     /// A closed queue. What is added to it is dropped, so that a standby's does not grow.
     pub fn new(
@@ -67,27 +83,33 @@ impl<K: Object> Queue<K> {
     ) -> (Arc<Self>, impl Stream<Item = ObjectRef<Ticket<K>>> + Send) {
         let state = Mutex::new(State {
             metrics: None,
+            debounce: Duration::ZERO,
+            concurrency: 1,
             waiting: HashMap::new(),
             lanes: Default::default(),
-            scheduled: [0; 2],
-            concurrency: 1,
+            row: 0,
+            scheduled: 0,
+            running: HashSet::new(),
             scheduler: None,
             tickets: Tickets::new(dyntype),
         });
         let causes = CauseNames::default();
         let queue = Arc::new(Self { state, causes });
-        let stream = Arc::clone(&queue);
-        (
-            queue,
-            poll_fn(move |context| stream.state().poll_next(context)),
-        )
+        let (stream, mut timer) = (Arc::clone(&queue), None);
+        let tickets = poll_fn(move |context| stream.poll_next(&mut timer, context));
+        (queue, tickets)
     }
 
-    /// Takes in what is added from now on, for so many reconciles at a time.
-    pub fn open(&self, metrics: ControllerMetrics, concurrency: u16) {
+    /// Takes in what is added from now on, which waits for `debounce` at least, and for so many reconciles at a
+    /// time; 0 is as many as there are objects.
+    pub fn open(&self, metrics: ControllerMetrics, debounce: Duration, concurrency: u16) {
         let mut state = self.state();
         state.metrics = Some(metrics);
-        state.concurrency = usize::from(concurrency).max(1);
+        state.debounce = debounce;
+        state.concurrency = match concurrency {
+            0 => usize::MAX,
+            limit => usize::from(limit),
+        };
     }
 
     /// Has the object reconciled, once, however often it is added before that starts.
@@ -96,13 +118,13 @@ impl<K: Object> Queue<K> {
         self.state().add(object, cause);
     }
 
-    /// The object no longer waits: it is being reconciled, or it is gone. Returns why it did; `None`
-    /// where it did not: what it returned from its last reconcile brings it, too.
+    /// The object no longer waits: it is being reconciled. Returns why; `None` where it did not wait: what it
+    /// returned from its last reconcile brings it, too.
     pub fn take(&self, object: &ObjectRef<K>) -> Option<Causes> {
         self.state().take(object)
     }
 
-    /// A reconcile of the object has returned that, which may bring it again.
+    /// The reconcile of the object has ended with an action that may bring it again.
     pub fn finish(&self, object: &ObjectRef<K>, action: &Action) {
         self.state().finish(object, action);
     }
@@ -110,6 +132,28 @@ impl<K: Object> Queue<K> {
     /// Where the scheduler finds what it gets.
     pub fn tickets(&self) -> reflector::Store<Ticket<K>> {
         self.state().tickets.reader()
+    }
+
+    /// What the scheduler gets next. It asks only if it has room.
+    fn poll_next(
+        &self,
+        timer: &mut Option<Pin<Box<Sleep>>>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<ObjectRef<Ticket<K>>>> {
+        loop {
+            match self.state().next(context) {
+                Next::Now(object) => {
+                    let dyntype = object.dyntype.clone();
+                    return Poll::Ready(Some(object.into_kind_unchecked(dyntype)));
+                }
+                Next::At(time) => {
+                    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(time)));
+                    timer.as_mut().reset(time);
+                    ready!(timer.poll_unpin(context));
+                }
+                Next::Nothing => return Poll::Pending,
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -125,7 +169,7 @@ impl<K: Object> State<K> {
         } else {
             Lane::Change
         };
-        match self.waiting.entry(object) {
+        match self.waiting.entry(object.clone()) {
             Entry::Occupied(mut entry) => {
                 let waiting = entry.get_mut();
                 waiting.causes.insert(cause);
@@ -133,10 +177,8 @@ impl<K: Object> State<K> {
                     return;
                 }
                 waiting.lane = lane;
-                self.lanes[lane as usize].push_back(entry.key().clone());
             }
             Entry::Vacant(entry) => {
-                self.lanes[lane as usize].push_back(entry.key().clone());
                 entry.insert(Waiting {
                     since: Instant::now(),
                     causes: cause,
@@ -147,10 +189,19 @@ impl<K: Object> State<K> {
                 metrics.set_depth(self.waiting.len());
             }
         }
-        self.wake();
+        self.line_up(object, lane);
+    }
+
+    /// The object waits in that lane, unless it is being reconciled.
+    fn line_up(&mut self, object: ObjectRef<K>, lane: Lane) {
+        if !self.running.contains(&object) {
+            self.lanes[lane as usize].push_back(object);
+            self.wake();
+        }
     }
 
     fn take(&mut self, object: &ObjectRef<K>) -> Option<Causes> {
+        self.running.insert(object.clone());
         let taken = self.waiting.remove(object);
         if let Some(metrics) = &self.metrics {
             match &taken {
@@ -161,8 +212,7 @@ impl<K: Object> State<K> {
         }
         let taken = taken?;
         if taken.is_scheduled {
-            self.scheduled[taken.lane as usize] -= 1;
-            self.wake();
+            self.scheduled -= 1;
         }
         if self.waiting.is_empty() {
             // What a start took.
@@ -173,45 +223,61 @@ impl<K: Object> State<K> {
     }
 
     fn finish(&mut self, object: &ObjectRef<K>, action: &Action) {
-        let is_scheduled = self.waiting.get(object).is_some_and(|it| it.is_scheduled);
-        if !is_scheduled && *action == Action::await_change() {
+        self.running.remove(object);
+        if *action == Action::await_change() {
             self.tickets.withdraw(object);
+        }
+        match self.waiting.get(object).map(|waiting| waiting.lane) {
+            Some(lane) => self.line_up(object.clone(), lane),
+            None => self.wake(), // for another one
         }
     }
 
     /// What the scheduler gets next.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ObjectRef<Ticket<K>>>> {
-        let next = self.next(Lane::Change);
-        if let Some(object) = next.or_else(|| self.next(Lane::Backlog)) {
-            self.tickets.issue(&object);
-            let dyntype = object.dyntype.clone();
-            return Poll::Ready(Some(object.into_kind_unchecked(dyntype)));
-        }
+    fn next(&mut self, context: &Context<'_>) -> Next<ObjectRef<K>> {
         self.scheduler = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    fn next(&mut self, lane: Lane) -> Option<ObjectRef<K>> {
-        while self.has_room(lane) {
-            let object = self.lanes[lane as usize].pop_front()?;
-            let waiting = self.waiting.get_mut(&object);
-            if let Some(waiting) = waiting.filter(|it| !it.is_scheduled && it.lane == lane) {
-                waiting.is_scheduled = true;
-                self.scheduled[lane as usize] += 1;
-                return Some(object);
-            }
+        if self.scheduled + self.running.len() >= self.concurrency {
+            return Next::Nothing;
         }
-        None
+        let mut lanes = [Lane::Change, Lane::Backlog];
+        if self.row >= ROW {
+            lanes.reverse();
+        }
+        let mut next = Next::Nothing;
+        for lane in lanes {
+            next = match (next, self.first(lane)) {
+                (_, Next::Now(object)) => {
+                    self.row = match lane {
+                        Lane::Change => self.row + 1,
+                        Lane::Backlog => 0,
+                    };
+                    self.tickets.issue(&object);
+                    return Next::Now(object);
+                }
+                (Next::At(one), Next::At(other)) => Next::At(one.min(other)),
+                (Next::Nothing, next) | (next, _) => next,
+            };
+        }
+        next
     }
 
-    /// Whether the scheduler may have more of that lane. While it has a change, the backlog only goes on.
-    fn has_room(&self, lane: Lane) -> bool {
-        let [changes, backlog] = self.scheduled;
-        let room = match changes {
-            0 => BACKLOG_PER_WORKER * self.concurrency,
-            _ => self.concurrency,
-        };
-        lane == Lane::Change || backlog < room
+    /// Takes the first of a lane, if it has waited for long enough.
+    fn first(&mut self, lane: Lane) -> Next<ObjectRef<K>> {
+        while let Some(object) = self.lanes[lane as usize].pop_front() {
+            let waiting = self.waiting.get_mut(&object);
+            let Some(waiting) = waiting.filter(|it| !it.is_scheduled && it.lane == lane) else {
+                continue;
+            };
+            let time = waiting.since + self.debounce;
+            if time > Instant::now() {
+                self.lanes[lane as usize].push_front(object);
+                return Next::At(time);
+            }
+            waiting.is_scheduled = true;
+            self.scheduled += 1;
+            return Next::Now(object);
+        }
+        Next::Nothing
     }
 
     fn wake(&mut self) {
@@ -240,6 +306,11 @@ mod tests {
         (queue, stream.map(|ticket| ticket.into_kind_unchecked(())))
     }
 
+    fn open(queue: &Queue<ConfigMap>, debounce: Duration, concurrency: u16) {
+        let metrics = Metrics::for_tests().controller("test", concurrency);
+        queue.open(metrics, debounce, concurrency);
+    }
+
     #[test]
     fn an_object_waits_once_until_it_is_taken() {
         let (queue, mut stream) = queue();
@@ -250,7 +321,7 @@ mod tests {
             "the queue is closed"
         );
 
-        queue.open(Metrics::for_tests().controller("test", 1), 1);
+        open(&queue, Duration::ZERO, 1);
         queue.add(object.clone(), Causes::START);
         queue.add(object.clone(), Causes::START);
         assert_eq!(stream.next().now_or_never().flatten(), Some(object.clone()));
@@ -260,13 +331,15 @@ mod tests {
         assert_eq!(queue.take(&object), Some(Causes::START));
         assert_eq!(queue.take(&object), None);
         queue.add(object.clone(), Causes::START);
+        assert!(stream.next().now_or_never().is_none(), "it is reconciled");
+        queue.finish(&object, &Action::await_change());
         assert_eq!(stream.next().now_or_never().flatten(), Some(object));
     }
 
     #[test]
     fn an_object_has_a_ticket_while_the_scheduler_has_it() {
         let (queue, mut stream) = queue();
-        queue.open(Metrics::for_tests().controller("test", 1), 1);
+        open(&queue, Duration::ZERO, 1);
         let (object, tickets) = (ObjectRef::new("x"), queue.tickets());
         let mut schedule = || {
             queue.add(object.clone(), Causes::START);
@@ -283,43 +356,52 @@ mod tests {
         assert_eq!(reconcile(Action::await_change()), 0);
 
         schedule();
-        queue.take(&object);
-        schedule();
-        queue.finish(&object, &Action::await_change());
-        assert_eq!(reconcile(Action::await_change()), 0, "it was there again");
+        assert_eq!(reconcile(Action::await_change()), 0, "once more");
     }
 
     #[test]
-    fn a_change_overtakes_the_backlog_of_which_the_scheduler_has_some() {
+    fn a_change_comes_before_the_backlog_which_goes_on() {
         let (queue, mut stream) = queue();
-        queue.open(Metrics::for_tests().controller("test", 2), 2);
+        open(&queue, Duration::ZERO, 2);
         let change = queue.causes.of_kind("ConfigMap");
         let object = |number: usize| ObjectRef::<ConfigMap>::new(&number.to_string());
-        let count = 3 * BACKLOG_PER_WORKER;
-        (0..count).for_each(|number| queue.add(object(number), Causes::START));
+        (0..10).for_each(|number| queue.add(object(number), Causes::START));
         let mut next = || stream.next().now_or_never().flatten();
-        for number in 0..2 * BACKLOG_PER_WORKER {
-            assert_eq!(next(), Some(object(number)));
-        }
-        assert_eq!(next(), None);
+        assert_eq!([next(), next()], [0, 1].map(|number| Some(object(number))));
+        assert_eq!(next(), None, "two at a time");
+        queue.add(object(9), change);
+        (20..30).for_each(|number| queue.add(object(number), change));
+        queue.take(&object(0));
+        assert_eq!(next(), None, "two are reconciled or about to be");
+        queue.finish(&object(0), &Action::await_change());
 
-        queue.add(object(count - 1), change);
-        queue.add(object(count), change);
-        assert_eq!(next(), Some(object(count - 1)), "it was in the backlog");
-        assert_eq!(next(), Some(object(count)));
-        (0..10).for_each(|number| _ = queue.take(&object(number)));
-        assert_eq!(next(), None, "the changes come first");
-        let mut causes = Causes::START;
-        causes.insert(change);
-        assert_eq!(queue.take(&object(count - 1)), Some(causes));
-        assert_eq!(queue.take(&object(count)), Some(change));
         let rest: Vec<_> = std::iter::from_fn(|| {
             let object = next()?;
             queue.take(&object);
+            queue.finish(&object, &Action::await_change());
             Some(object)
         })
         .collect();
-        let expected: Vec<_> = (2 * BACKLOG_PER_WORKER..count - 1).map(object).collect();
-        assert_eq!(rest, expected, "each once");
+        let expected = [
+            9, 20, 21, 22, 23, 24, 25, 26, 2, 27, 28, 29, 3, 4, 5, 6, 7, 8,
+        ];
+        assert_eq!(rest, expected.map(object), "each once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_waits_for_changes_that_follow() {
+        let (queue, mut stream) = queue();
+        open(&queue, Duration::from_secs(1), 1);
+        let begin = Instant::now();
+        queue.add(ObjectRef::new("x"), Causes::START);
+        let change = queue.causes.of_kind("ConfigMap");
+        let changes = async {
+            sleep_until(begin + Duration::from_millis(500)).await;
+            queue.add(ObjectRef::new("y"), change);
+            queue.add(ObjectRef::new("x"), change);
+        };
+        let (first, ()) = tokio::join!(stream.next(), changes);
+        assert_eq!(first, Some(ObjectRef::new("y")));
+        assert_eq!(begin.elapsed(), Duration::from_millis(1500));
     }
 }

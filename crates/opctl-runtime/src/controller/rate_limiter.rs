@@ -79,6 +79,8 @@ impl Default for RateLimiter {
 /// The objects of a controller that fail.
 pub(super) struct FailingObjects<K: Object> {
     limiter: RateLimiter,
+    /// What is added to each delay.
+    debounce: Duration,
     objects: Mutex<HashMap<ObjectRef<K>, Failing>>,
 }
 
@@ -106,9 +108,10 @@ impl Specification {
 }
 
 impl<K: Object> FailingObjects<K> {
-    pub fn new(limiter: RateLimiter) -> Self {
+    pub fn new(limiter: RateLimiter, debounce: Duration) -> Self {
         Self {
             limiter,
+            debounce,
             objects: Mutex::default(),
         }
     }
@@ -131,7 +134,7 @@ impl<K: Object> FailingObjects<K> {
         let after_event = failing.last + EVENT_INTERVAL;
         let next = failing.due.map_or(after_event, |due| due.min(after_event));
         let wait = next.saturating_duration_since(Instant::now());
-        (!wait.is_zero()).then_some(wait)
+        (!wait.is_zero()).then(|| wait.saturating_add(self.debounce))
     }
 
     /// An attempt has failed. Returns when the next one is due without an event.
@@ -167,7 +170,8 @@ impl<K: Object> FailingObjects<K> {
             has_event: false,
         };
         objects.insert(object, failing);
-        next.map_or_else(Action::await_change, |next| Action::requeue(next - now))
+        let next = next.map(|next| (next - now).saturating_add(self.debounce));
+        next.map_or_else(Action::await_change, Action::requeue)
     }
 
     /// The object starts over.
@@ -193,7 +197,7 @@ mod tests {
     use super::*;
 
     fn failing() -> (FailingObjects<ConfigMap>, ObjectRef<ConfigMap>, ObjectMeta) {
-        let objects = FailingObjects::new(RateLimiter::default());
+        let objects = FailingObjects::new(RateLimiter::default(), Duration::ZERO);
         (objects, ObjectRef::new("x"), ObjectMeta::default())
     }
 

@@ -83,11 +83,16 @@ pub(super) struct ReconcileRunner<K: Object> {
 }
 
 impl<K: Object> ReconcileRunner<K> {
-    pub fn new(metrics: ControllerMetrics, timeout: Duration, limiter: RateLimiter) -> Self {
+    pub fn new(
+        metrics: ControllerMetrics,
+        timeout: Duration,
+        limiter: RateLimiter,
+        debounce: Duration,
+    ) -> Self {
         Self {
             metrics,
             timeout,
-            failing: FailingObjects::new(limiter),
+            failing: FailingObjects::new(limiter, debounce),
         }
     }
 
@@ -170,7 +175,8 @@ mod tests {
     fn runner(timeout: Duration) -> (Metrics, ReconcileRunner<ConfigMap>) {
         let metrics = Metrics::for_tests();
         let controller = metrics.controller("test", 1);
-        let runner = ReconcileRunner::new(controller, timeout, RateLimiter::default());
+        let runner =
+            ReconcileRunner::new(controller, timeout, RateLimiter::default(), Duration::ZERO);
         (metrics, runner)
     }
 
