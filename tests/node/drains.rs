@@ -34,6 +34,14 @@ pub fn are_stopped_by_the_budget(site: &Site) {
         3 => Ok(()),
         ready => Err(ready.to_string()),
     });
+    let selector = format!("app.kubernetes.io/instance={DATABASE}");
+    eventually("a budget that lets one go", || {
+        let budgets = cluster.get(&["poddisruptionbudgets", "-l", &selector]);
+        match budgets["items"][0]["status"]["disruptionsAllowed"].as_u64() {
+            Some(1) => Ok(()),
+            allowed => Err(format!("{allowed:?}")),
+        }
+    });
     let fewest = thread::scope(|scope| {
         let fewest = scope.spawn(|| {
             let mut fewest = usize::MAX;
