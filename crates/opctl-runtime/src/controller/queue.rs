@@ -169,7 +169,7 @@ impl<K: Object> State<K> {
         } else {
             Lane::Change
         };
-        match self.waiting.entry(object.clone()) {
+        let object = match self.waiting.entry(object) {
             Entry::Occupied(mut entry) => {
                 let waiting = entry.get_mut();
                 waiting.causes.insert(cause);
@@ -177,8 +177,10 @@ impl<K: Object> State<K> {
                     return;
                 }
                 waiting.lane = lane;
+                entry.key().clone()
             }
             Entry::Vacant(entry) => {
+                let object = entry.key().clone();
                 entry.insert(Waiting {
                     since: Instant::now(),
                     causes: cause,
@@ -187,8 +189,9 @@ impl<K: Object> State<K> {
                 });
                 metrics.adds.inc();
                 metrics.set_depth(self.waiting.len());
+                object
             }
-        }
+        };
         self.line_up(object, lane);
     }
 
@@ -264,6 +267,9 @@ impl<K: Object> State<K> {
     /// Takes the first of a lane, if it has waited for long enough.
     fn first(&mut self, lane: Lane) -> Next<ObjectRef<K>> {
         while let Some(object) = self.lanes[lane as usize].pop_front() {
+            if self.running.contains(&object) {
+                continue; // it came otherwise, and lines up again when that has ended
+            }
             let waiting = self.waiting.get_mut(&object);
             let Some(waiting) = waiting.filter(|it| !it.is_scheduled && it.lane == lane) else {
                 continue;
@@ -357,6 +363,20 @@ mod tests {
 
         schedule();
         assert_eq!(reconcile(Action::await_change()), 0, "once more");
+    }
+
+    #[test]
+    fn what_brought_itself_is_not_scheduled_again_before_it_ends() {
+        let (queue, mut stream) = queue();
+        open(&queue, Duration::ZERO, 2);
+        let object = ObjectRef::new("x");
+        queue.add(object.clone(), Causes::START);
+        queue.take(&object); // what it returned from its last reconcile was faster
+        queue.add(object.clone(), Causes::START);
+        assert!(stream.next().now_or_never().is_none(), "it is reconciled");
+        queue.finish(&object, &Action::await_change());
+        assert_eq!(stream.next().now_or_never().flatten(), Some(object));
+        assert_eq!(queue.tickets().len(), 1);
     }
 
     #[test]
