@@ -306,23 +306,27 @@ fn has<S: PartialEq + Serialize>(status: Option<&S>, desired: &S) -> Result<bool
     let Some(status) = status else {
         return Ok(false);
     };
-    if status == desired {
-        return Ok(true);
-    }
-    let (status, desired) = (
-        serde_json::to_string(status)?,
-        serde_json::to_string(desired)?,
-    );
-    Ok(Comparable::parse(&status)?.has(&Comparable::parse(&desired)?))
+    Ok(status == desired || compare(status, desired, |status, desired| status.has(desired))?)
 }
 
 /// Whether writing `desired` would change the transition times of conditions at most.
 fn has_but_for_times(status: &impl Serialize, desired: &impl Serialize) -> Result<bool> {
-    let (status, desired) = (
-        serde_json::to_string(status)?,
-        serde_json::to_string(desired)?,
-    );
-    Ok(Comparable::parse(&status)?.has_but_for_times(&Comparable::parse(&desired)?))
+    compare(status, desired, |status, desired| {
+        status.has_but_for_times(desired)
+    })
+}
+
+fn compare(
+    status: &impl Serialize,
+    desired: &impl Serialize,
+    has: impl for<'a> FnOnce(&Comparable<'a>, &Comparable<'a>) -> bool,
+) -> Result<bool> {
+    let status = serde_json::to_string(status)?;
+    let desired = serde_json::to_string(desired)?;
+    Ok(has(
+        &Comparable::parse(&status)?,
+        &Comparable::parse(&desired)?,
+    ))
 }
 
 /// Whether another object has the name now: the uid does not match.
