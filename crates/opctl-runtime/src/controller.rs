@@ -435,7 +435,7 @@ impl<K: Object> Controller<K> {
         };
         let reconciles = applier(
             |ticket: Arc<Ticket<K>>, context| {
-                let object = ticket.object(&dyntype);
+                let object = ticket::object(&ticket, &dyntype);
                 async move {
                     let action = attempt(object.clone(), context).await;
                     queue.finish(&object, &action);

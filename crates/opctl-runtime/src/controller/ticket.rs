@@ -3,68 +3,33 @@
 //! It looks up what it reconciles in a reflector's store of its own. With tickets there, the objects themselves can
 //! be packed while they rest, as most do.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use kube::Resource;
-use kube::api::ObjectMeta;
+use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 
-use crate::object::Object;
+use crate::object::{Object, reference};
 
-/// An object that is to be reconciled.
-#[derive(Debug, Clone)]
-pub(super) struct Ticket<K> {
-    metadata: ObjectMeta,
-    kind: PhantomData<fn() -> K>,
-}
+/// The name of an object that is to be reconciled.
+pub(super) type Ticket<K> = PartialObjectMeta<K>;
 
-impl<K: Object> Ticket<K> {
-    fn new(object: &ObjectRef<K>) -> Self {
-        Self {
-            metadata: ObjectMeta {
-                name: Some(object.name.clone()),
-                namespace: object.namespace.clone(),
-                ..ObjectMeta::default()
-            },
-            kind: PhantomData,
-        }
-    }
-
-    pub fn object(&self, dyntype: &K::DynamicType) -> ObjectRef<K> {
-        ObjectRef::from_obj_with(self, dyntype.clone()).into_kind_unchecked(dyntype.clone())
+fn ticket<K: Object>(object: &ObjectRef<K>) -> Ticket<K> {
+    PartialObjectMeta {
+        types: None,
+        metadata: ObjectMeta {
+            name: Some(object.name.clone()),
+            namespace: object.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        _phantom: PhantomData,
     }
 }
 
-impl<K: Object> Resource for Ticket<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
-
-    fn kind(dt: &K::DynamicType) -> Cow<'_, str> {
-        K::kind(dt)
-    }
-
-    fn group(dt: &K::DynamicType) -> Cow<'_, str> {
-        K::group(dt)
-    }
-
-    fn version(dt: &K::DynamicType) -> Cow<'_, str> {
-        K::version(dt)
-    }
-
-    fn plural(dt: &K::DynamicType) -> Cow<'_, str> {
-        K::plural(dt)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+/// The object of the ticket.
+pub(super) fn object<K: Object>(ticket: &Ticket<K>, dyntype: &K::DynamicType) -> ObjectRef<K> {
+    reference(ticket, dyntype).into_kind_unchecked(dyntype.clone())
 }
 
 /// The tickets of the objects that the applier has.
@@ -84,13 +49,11 @@ impl<K: Object> Tickets<K> {
 
     /// The applier gets the object.
     pub fn issue(&mut self, object: &ObjectRef<K>) {
-        self.0
-            .apply_watcher_event(&Event::Apply(Ticket::new(object)));
+        self.0.apply_watcher_event(&Event::Apply(ticket(object)));
     }
 
     /// The applier no longer has the object.
     pub fn withdraw(&mut self, object: &ObjectRef<K>) {
-        self.0
-            .apply_watcher_event(&Event::Delete(Ticket::new(object)));
+        self.0.apply_watcher_event(&Event::Delete(ticket(object)));
     }
 }
