@@ -69,7 +69,7 @@ impl<K: Object> StoreBuilder<K> {
 
     /// Watches only while some object of another store satisfies the condition, and has not changed for
     /// 5 seconds: for objects that tell what is wrong with that one. Where many satisfy it, they may wait for
-    /// each other: each adds 50 ms, up to a minute. The store is empty before that, and again a minute after
+    /// each other: each adds 200 ms, up to five minutes. The store is empty before that, and again a minute after
     /// it. What satisfies the condition at the start is not waited for, and controllers start with what the
     /// watch lists for it.
     ///

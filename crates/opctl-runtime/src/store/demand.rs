@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::watch::Sender;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Store;
 use super::sync::{FirstList, SyncState};
@@ -16,26 +16,35 @@ use crate::object::{Object, reference};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much longer for each object in need, since they wait for each other: Kubernetes' own controllers send
-/// 20 requests a second by default (`--kube-api-qps` of kube-controller-manager).
-const TURN: Duration = Duration::from_millis(50);
+/// 20 requests a second by default (`--kube-api-qps` of kube-controller-manager), of which a rollout of a
+/// Deployment takes four.
+const TURN: Duration = Duration::from_millis(200);
 
-/// For how long at most.
-const MAX_PATIENCE: Duration = Duration::from_secs(60);
+/// For how long at most: half of what a Deployment has for its progress by default
+/// (<https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>).
+const MAX_PATIENCE: Duration = Duration::from_secs(300);
 
 /// For how long a watch goes on that nothing needs any more: it may be needed again soon, and starts
 /// with a list.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// The objects that need a watch, and when each of them has changed. Clones are of the same objects.
+/// The objects that need a watch. Clones are of the same objects.
 #[derive(Clone)]
 pub(crate) struct Demand {
-    objects: Sender<HashMap<Name, Instant>>,
+    objects: Sender<HashMap<Name, Need>>,
     /// Whether all of them are known.
     state: SyncState,
 }
 
 /// The namespace and the name of an object.
 type Name = (Option<String>, String);
+
+struct Need {
+    /// The last change of the object.
+    since: Instant,
+    /// How many were in need then: it may be the last one's turn.
+    count: usize,
+}
 
 impl<K: Object> Store<K> {
     /// The objects of this store that satisfy the condition.
@@ -94,14 +103,14 @@ impl Demand {
         loop {
             // The sender is in `self`, so that it cannot be gone.
             let _ = objects.wait_for(|objects| !objects.is_empty()).await;
-            let Some((since, patience)) = longest(&objects.borrow()) else {
+            let Some(end) = end_of_patience(&objects.borrow()) else {
                 continue;
             };
-            let rest = patience.saturating_sub(since.elapsed());
-            if rest.is_zero() {
+            let now = Instant::now();
+            if end <= now {
                 return;
             }
-            sleep(rest.min(PATIENCE)).await; // by then there may be fewer
+            sleep_until(end.min(now + PATIENCE)).await; // by then it may be another
         }
     }
 
@@ -122,22 +131,25 @@ impl Demand {
         let name = (object.namespace, object.name);
         self.objects.send_if_modified(|objects| {
             let was_empty = objects.is_empty();
+            objects.remove(&name);
             if is_needed {
-                objects.insert(name, Instant::now());
-            } else {
-                objects.remove(&name);
+                let since = Instant::now();
+                let count = objects.len() + 1;
+                objects.insert(name, Need { since, count });
             }
             was_empty != objects.is_empty()
         });
     }
 }
 
-/// Since when the first of the objects has been in need, and for how long any of them may be.
-fn longest(objects: &HashMap<Name, Instant>) -> Option<(Instant, Duration)> {
-    let count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
-    let patience = PATIENCE.saturating_add(TURN.saturating_mul(count));
-    let since = objects.values().min()?;
-    Some((*since, patience.min(MAX_PATIENCE)))
+/// When the first of the objects will have been in need for too long.
+fn end_of_patience(objects: &HashMap<Name, Need>) -> Option<Instant> {
+    let ends = objects.values().map(|Need { since, count }| {
+        let count = u32::try_from(objects.len().max(*count)).unwrap_or(u32::MAX);
+        let patience = PATIENCE.saturating_add(TURN.saturating_mul(count));
+        *since + patience.min(MAX_PATIENCE)
+    });
+    ends.min()
 }
 
 #[cfg(test)]
@@ -148,6 +160,7 @@ mod tests {
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use prometheus_client::metrics::gauge::Gauge;
+    use tokio::time::sleep;
 
     use super::*;
     use crate::store::Event;
@@ -227,25 +240,26 @@ mod tests {
         let change = |name: u64, needs: bool| {
             change_of(&name.to_string(), &store, 1 + u64::from(!needs), needs);
         };
-        for name in 0..200 {
+        for name in 0..50 {
             change(name, true);
         }
-        assert_eq!(counts.after(14).await, [0, 0], "200 have 15 s");
-        for name in 1..200 {
+        assert_eq!(counts.after(14).await, [0, 0], "50 have 15 s");
+        for name in 0..49 {
             change(name, false);
         }
-        assert_eq!(counts.after(6).await, [1, 0], "one does not");
+        assert_eq!(counts.after(0).await, [0, 0], "the last one has them, too");
+        assert_eq!(counts.after(6).await, [1, 0], "no longer");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_of_a_large_cluster_wait_for_a_minute() {
+    async fn all_of_a_large_cluster_wait_for_five_minutes() {
         let store: Store<ConfigMap> = Store::from_iter([]);
         let counts = served(&store);
         assert_eq!(counts.after(1).await, [0, 0], "nothing from the start");
         for name in 0..3000 {
             change_of(&name.to_string(), &store, 1, true);
         }
-        assert_eq!(counts.after(59).await, [0, 0]);
+        assert_eq!(counts.after(299).await, [0, 0]);
         assert_eq!(counts.after(7).await, [1, 0]);
     }
 
