@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::runtime::reflector::ObjectRef;
 
-use super::packed::{Dictionary, Packed};
+use super::packed::{Packed, Packer};
 use crate::object::{Object, reference};
 
 /// How many objects are kept as they are: those of a small cluster, and those that change now of a
@@ -24,7 +24,7 @@ struct Entries<K: Object> {
     by_name: HashMap<ObjectRef<K>, Slot<K>>,
     /// Those that are whole, in the order in which they became so.
     recent: VecDeque<ObjectRef<K>>,
-    dictionary: Dictionary,
+    packer: Packer,
 }
 
 struct Slot<K> {
@@ -81,7 +81,7 @@ impl<K: Object> Objects<K> {
             dyntype,
             by_name: HashMap::new(),
             recent: VecDeque::new(),
-            dictionary: Dictionary::default(),
+            packer: Packer::default(),
         })))
     }
 
@@ -121,7 +121,7 @@ impl<K: Object> Objects<K> {
     /// An object of a list as it is stored: packed.
     pub fn listed(&self, object: K) -> Listed<K> {
         let entries = self.read();
-        match Packed::new(&object, &entries.dictionary) {
+        match entries.packer.pack(&object) {
             Some(packed) => Listed::Packed(reference(&object, &entries.dyntype), packed),
             None => Listed::Whole(Box::new(object)),
         }
@@ -212,7 +212,7 @@ impl<K: Object> Entries<K> {
             let slot = name.and_then(|name| self.by_name.get_mut(&name));
             if let Some(slot) = slot
                 && let Entry::Whole(object) = &slot.entry
-                && let Some(packed) = Packed::new(&**object, &self.dictionary)
+                && let Some(packed) = self.packer.pack(&**object)
             {
                 slot.entry = Entry::Packed(packed);
             }

@@ -3,9 +3,9 @@
 //! The objects of a kind have most of their text in common. LZ4 refers to one of them for that, which
 //! leaves about a tenth of a Deployment.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
+use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
 
 use crate::object::Object;
 use crate::without_managed_fields::WithoutManagedFields;
@@ -14,43 +14,91 @@ use crate::without_managed_fields::WithoutManagedFields;
 /// (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>).
 const WINDOW: usize = 64 << 10;
 
-/// The text that the objects of a store refer to: the first one that is packed. Clones are the same.
-#[derive(Clone, Default)]
-pub(super) struct Dictionary(Arc<OnceLock<Box<[u8]>>>);
+/// An object that takes more than this part of its text has little in common with the dictionary.
+const PART: usize = 8;
+
+/// For how many objects a dictionary is kept at least.
+const TERM: usize = 64;
+
+/// Packs the objects of a store.
+#[derive(Default)]
+pub(super) struct Packer(Mutex<Workspace>);
+
+#[derive(Default)]
+struct Workspace {
+    dictionary: Dictionary,
+    /// How many objects have been packed with it.
+    packed: usize,
+    /// Both are used again and again: what is packed lasts, and would lie between the gaps that they leave.
+    text: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+/// The text of an object that others refer to.
+type Dictionary = Arc<Box<[u8]>>;
 
 /// An object as compressed JSON.
 pub(crate) struct Packed {
     text: Box<[u8]>,
+    /// How long the text is when it is not compressed.
+    size: usize,
     dictionary: Dictionary,
     version: Option<Box<str>>,
     /// The summary of its managed fields.
     others: Option<Box<str>>,
 }
 
-impl Packed {
+impl Packer {
     /// `None` where the object cannot be written.
-    pub(super) fn new<K: Object>(object: &K, dictionary: &Dictionary) -> Option<Self> {
-        let meta = object.meta();
-        let text = serde_json::to_vec(object).ok()?;
-        let common = dictionary
-            .0
-            .get_or_init(|| text[..text.len().min(WINDOW)].into());
-        Some(Self {
-            text: compress_prepend_size_with_dict(&text, common).into(),
-            dictionary: dictionary.clone(),
-            version: meta.resource_version.as_deref().map(Into::into),
-            others: meta.self_link.as_deref().map(Into::into),
-        })
+    pub fn pack<K: Object>(&self, object: &K) -> Option<Packed> {
+        let mut workspace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        workspace.pack(object)
+    }
+}
+
+impl Workspace {
+    fn pack<K: Object>(&mut self, object: &K) -> Option<Packed> {
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, object).ok()?;
+        let size = self.text.len();
+        let mut length = self.compress()?;
+        let is_first = self.dictionary.is_empty();
+        if is_first || (length * PART > size && self.packed >= TERM) {
+            // Objects may have grown since then, such as by a status.
+            self.dictionary = Arc::new(self.text[..size.min(WINDOW)].into());
+            self.packed = 0;
+            length = self.compress()?;
+        }
+        self.packed += 1;
+        let packed = Packed {
+            text: self.compressed[..length].into(),
+            size,
+            dictionary: Arc::clone(&self.dictionary),
+            version: object.meta().resource_version.as_deref().map(Into::into),
+            others: object.meta().self_link.as_deref().map(Into::into),
+        };
+        self.text.shrink_to(WINDOW);
+        self.compressed.shrink_to(WINDOW);
+        Some(packed)
     }
 
+    /// Returns the length of what is compressed.
+    fn compress(&mut self) -> Option<usize> {
+        self.compressed.clear();
+        self.compressed
+            .resize(get_maximum_output_size(self.text.len()), 0);
+        compress_into_with_dict(&self.text, &mut self.compressed, &self.dictionary).ok()
+    }
+}
+
+impl Packed {
     pub(super) fn resource_version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
     /// `None` where the object cannot be read again, which it could be when it came.
     pub(super) fn unpack<K: Object>(&self) -> Option<K> {
-        let common = self.dictionary.0.get()?;
-        let text = decompress_size_prepended_with_dict(&self.text, common).ok()?;
+        let text = decompress_with_dict(&self.text, self.size, &self.dictionary).ok()?;
         // As everywhere: what reads all types from bytes, too, would be half a megabyte of code.
         let text = String::from_utf8(text).ok()?;
         let WithoutManagedFields(mut object) = serde_json::from_str(&text).ok()?;
@@ -88,11 +136,11 @@ mod tests {
 
     #[test]
     fn objects_that_are_alike_take_little() {
-        let dictionary = Dictionary::default();
+        let packer = Packer::default();
         let common = noise(2000);
         for name in ["first", "second"] {
             let object = object(name, &common);
-            let packed = Packed::new(&object, &dictionary).unwrap();
+            let packed = packer.pack(&object).unwrap();
             assert!(packed.text.len() < 200, "{}", packed.text.len());
             assert_eq!(packed.unpack(), Some(object));
         }
@@ -100,11 +148,40 @@ mod tests {
 
     #[test]
     fn objects_of_any_size_are_the_same_again() {
-        let dictionary = Dictionary::default();
+        let packer = Packer::default();
         let sizes = [3 * WINDOW, 0, WINDOW, 1, 10 * WINDOW];
         for object in sizes.map(|size| object("x", &noise(size))) {
-            let packed = Packed::new(&object, &dictionary).unwrap();
+            let packed = packer.pack(&object).unwrap();
             assert_eq!(packed.unpack(), Some(object));
         }
+    }
+
+    #[test]
+    fn objects_that_have_grown_have_another_dictionary() {
+        let packer = Packer::default();
+        let text = noise(2000);
+        let pack = |name: &str, size| {
+            let object = object(name, &text[..size]);
+            let packed = packer.pack(&object).unwrap();
+            assert_eq!(packed.unpack(), Some(object));
+            packed
+        };
+        let first: Vec<_> = (0..TERM).map(|it| pack(&it.to_string(), 10)).collect();
+        let sizes = ["a", "b", "c"].map(|name| pack(name, text.len()).text.len());
+        assert!(sizes.iter().all(|size| *size < 200), "{sizes:?}");
+        assert_eq!(first[1].unpack(), Some(object("1", &text[..10])));
+
+        // Those that have nothing in common do not have one each.
+        let text = noise(200 * 1000);
+        let unlike = |start: usize| object("x", &text[start..start + 1000]);
+        let starts = (0..text.len()).step_by(1000);
+        let packed = starts.map(|start| packer.pack(&unlike(start)).unwrap());
+        let mut dictionaries: Vec<_> = packed.map(|it| it.dictionary.to_vec()).collect();
+        dictionaries.dedup();
+        assert!(
+            dictionaries.len() <= 1 + 200 / TERM,
+            "{}",
+            dictionaries.len()
+        );
     }
 }
