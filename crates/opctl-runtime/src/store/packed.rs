@@ -77,8 +77,10 @@ impl Workspace {
             version: object.meta().resource_version.as_deref().map(Into::into),
             others: object.meta().self_link.as_deref().map(Into::into),
         };
-        self.text.shrink_to(WINDOW);
-        self.compressed.shrink_to(WINDOW);
+        for buffer in [&mut self.text, &mut self.compressed] {
+            buffer.clear(); // else it would keep its capacity
+            buffer.shrink_to(WINDOW);
+        }
         Some(packed)
     }
 
@@ -154,6 +156,15 @@ mod tests {
             let packed = packer.pack(&object).unwrap();
             assert_eq!(packed.unpack(), Some(object));
         }
+    }
+
+    #[test]
+    fn buffers_of_large_objects_are_not_kept() {
+        let packer = Packer::default();
+        packer.pack(&object("x", &noise(10 * WINDOW))).unwrap();
+        let workspace = packer.0.lock().unwrap();
+        let kept = workspace.text.capacity() + workspace.compressed.capacity();
+        assert!(kept <= 2 * WINDOW, "{kept}");
     }
 
     #[test]
