@@ -5,7 +5,6 @@ mod compare;
 use std::any::Any;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use kube::ResourceExt;
 use kube::api::{ObjectMeta, Patch, Request};
 use kube::core::object::HasStatus;
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::sleep;
 use tracing::warn;
@@ -56,22 +56,29 @@ impl Applier {
         K: Object + HasStatus<Status: PartialEq + Serialize>,
     {
         let pending = self.forget_pending(object);
-        if pending.is_none() && has(object.status(), &status)? {
+        let old = object.status().filter(|_| pending.is_none());
+        if old == Some(&status) {
             return Ok(());
         }
-        self.write_now(object, &status, pending, store).await
+        let text = text_of(&status)?;
+        if let Some(old) = old
+            && comparable(&text_of(old)?)?.has(&comparable(&text)?)
+        {
+            return Ok(());
+        }
+        self.write_now(object, text, pending, store).await
     }
 
     /// Writes the status, instead of one that is pending.
     async fn write_now<K>(
         &self,
         object: &K,
-        status: &K::Status,
+        status: Box<RawValue>,
         pending: Option<Pending>,
         store: &Store<K>,
     ) -> Result<()>
     where
-        K: Object + HasStatus<Status: PartialEq + Serialize>,
+        K: Object + HasStatus<Status: Serialize>,
     {
         store.set_overlay(object, None);
         if let Some(Pending { turn, .. }) = pending {
@@ -103,13 +110,18 @@ impl Applier {
         let Some(old) = object.status() else {
             return self.write_status(object, status, store).await;
         };
-        if has(Some(old), &status)? {
+        if *old == status {
             return Ok(()); // written, or pending
+        }
+        let text = text_of(&status)?;
+        let desired = comparable(&text)?;
+        if comparable(&text_of(old)?)?.has(&desired) {
+            return Ok(());
         }
         let written = self.written_status(object);
         let written = written.as_deref().and_then(Option::as_ref);
         if let Some(written) = written
-            && has_but_for_times(written, &status)?
+            && comparable(&text_of(written)?)?.has_but_for_times(&desired)
         {
             // What began is over before it was written.
             self.forget_pending(object);
@@ -119,7 +131,7 @@ impl Applier {
         }
         if is_significant(written.unwrap_or(old), &status) {
             let pending = self.forget_pending(object);
-            return self.write_now(object, &status, pending, store).await;
+            return self.write_now(object, text, pending, store).await;
         }
         self.write_later(object, status, store);
         Ok(())
@@ -175,8 +187,9 @@ impl Applier {
             let Some(status) = object.status() else {
                 return;
             };
+            let send = async { self.send_status(&*object, text_of(status)?, store).await };
             // In a box, which a request takes only while it is under way: hundreds of these wait.
-            match Box::pin(self.send_status(&*object, status, store)).await {
+            match Box::pin(send).await {
                 Err(error) if !stopping && !is_replaced(&error) => {
                     warn!(%error, "cannot write a status, trying again");
                 }
@@ -194,12 +207,16 @@ impl Applier {
         }
     }
 
-    async fn send_status<K>(&self, object: &K, status: &K::Status, store: &Store<K>) -> Result<()>
+    async fn send_status<K>(
+        &self,
+        object: &K,
+        status: Box<RawValue>,
+        store: &Store<K>,
+    ) -> Result<()>
     where
-        K: Object + HasStatus<Status: PartialEq + Serialize>,
+        K: Object + HasStatus<Status: Serialize>,
     {
         let (api_version, kind) = (K::api_version(store.dyntype()), K::kind(store.dyntype()));
-        let written = serde_json::to_string(status)?;
         let patch = Patch::Apply(StatusOf {
             api_version: &api_version,
             kind: &kind,
@@ -209,14 +226,14 @@ impl Applier {
                 uid: object.uid(),
                 ..ObjectMeta::default()
             },
-            status,
+            status: &status,
         });
         let (objects, params, name) = (self.api(object, store), self.params(), object.name_any());
         let request = Request::new(objects.resource_url());
         let request = request.patch_subresource("status", &name, &params, &patch);
         let own = self.controller.map(|controller| OwnWrite {
             controller,
-            is_result: Box::new(is_status_of(object.meta().clone(), written)),
+            is_result: Box::new(is_status_of(object.meta().clone(), status)),
         });
         let written = store.write(self.answer(request), own).await;
         match written {
@@ -272,19 +289,13 @@ impl Applier {
 }
 
 /// An object of which nothing is applied but the status.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct StatusOf<'a, S> {
+struct StatusOf<'a> {
     api_version: &'a str,
     kind: &'a str,
     metadata: ObjectMeta,
-    status: &'a S,
-}
-
-impl<S> fmt::Debug for StatusOf<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the status of {} {:?}", self.kind, self.metadata.name)
-    }
+    status: &'a RawValue,
 }
 
 /// Makes the store show the object with this status until it is written.
@@ -301,32 +312,13 @@ where
     store.set_overlay(object, Some(overlay));
 }
 
-/// Whether writing `desired` would change nothing.
-fn has<S: PartialEq + Serialize>(status: Option<&S>, desired: &S) -> Result<bool> {
-    let Some(status) = status else {
-        return Ok(false);
-    };
-    Ok(status == desired || compare(status, desired, |status, desired| status.has(desired))?)
+/// A status as JSON.
+fn text_of(status: &impl Serialize) -> Result<Box<RawValue>> {
+    Ok(to_raw_value(status)?)
 }
 
-/// Whether writing `desired` would change the transition times of conditions at most.
-fn has_but_for_times(status: &impl Serialize, desired: &impl Serialize) -> Result<bool> {
-    compare(status, desired, |status, desired| {
-        status.has_but_for_times(desired)
-    })
-}
-
-fn compare(
-    status: &impl Serialize,
-    desired: &impl Serialize,
-    has: impl for<'a> FnOnce(&Comparable<'a>, &Comparable<'a>) -> bool,
-) -> Result<bool> {
-    let status = serde_json::to_string(status)?;
-    let desired = serde_json::to_string(desired)?;
-    Ok(has(
-        &Comparable::parse(&status)?,
-        &Comparable::parse(&desired)?,
-    ))
+fn comparable(status: &RawValue) -> Result<Comparable<'_>> {
+    Comparable::parse(status.get())
 }
 
 /// Whether another object has the name now: the uid does not match.
@@ -334,16 +326,15 @@ fn is_replaced(error: &Error) -> bool {
     matches!(error, Error::Kube(kube::Error::Api(answer)) if matches!(answer.code, 409 | 422))
 }
 
-/// Whether an object is that of `before` with this status, which is JSON.
-fn is_status_of<K>(before: ObjectMeta, status: String) -> impl Fn(&K) -> bool
+/// Whether an object is that of `before` with this status.
+fn is_status_of<K>(before: ObjectMeta, status: Box<RawValue>) -> impl Fn(&K) -> bool
 where
     K: Object + HasStatus<Status: Serialize>,
 {
     let has_status = move |found: &K::Status| {
-        let found = serde_json::to_string(found)?;
-        Ok::<_, Error>(
-            found == status || Comparable::parse(&found)?.has(&Comparable::parse(&status)?),
-        )
+        let found = text_of(found)?;
+        let is_same = found.get() == status.get();
+        Ok::<_, Error>(is_same || comparable(&found)?.has(&comparable(&status)?))
     };
     move |object| {
         let found = || has_status(object.status()?).ok();
