@@ -32,7 +32,7 @@ use self::cause::Causes;
 use self::queue::Queue;
 use self::runner::{Failure, ReconcileRunner};
 use self::ticket::Ticket;
-use self::trigger::subscribe;
+use self::trigger::{Key, subscribe};
 use crate::applier::Applier;
 use crate::manager::Manager;
 use crate::object::{Object, controller_of, kind_name, reference};
@@ -255,7 +255,9 @@ impl<K: Object> Controller<K> {
     /// holds unstructured ones.
     pub fn owns_in<C: Object>(&self, store: &Store<C>) {
         let owner_type = self.store.dyntype().clone();
-        self.watches(store, move |child| controller_of::<K>(child, &owner_type));
+        self.subscribe(store, None, Key::Owners, move |child| {
+            controller_of::<K>(child, &owner_type)
+        });
     }
 
     /// Reconciles the objects that `mapper` returns for a `C` that changes: none, one (`Option`) or
@@ -267,7 +269,7 @@ impl<K: Object> Controller<K> {
     ) where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        self.subscribe(store, None, mapper);
+        self.subscribe(store, None, Key::Anything, mapper);
     }
 
     /// As [`Controller::watches`], where only changes of a property count, or that the object appears,
@@ -280,7 +282,7 @@ impl<K: Object> Controller<K> {
     ) where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
-        self.subscribe(store, Some(Box::new(predicate)), mapper);
+        self.subscribe(store, Some(Box::new(predicate)), Key::Anything, mapper);
     }
 
     /// Reconciles every object that refers to a `C` that changes, such as the ConfigMap that many
@@ -394,7 +396,7 @@ impl<K: Object> Controller<K> {
         let dyntype = store.dyntype().clone();
         // First open, then list: what changes in between is reconciled twice rather than never.
         queue.open(metrics.clone(), debounce, concurrency);
-        subscribe(&store, &queue, Some(id), predicate, {
+        subscribe(&store, &queue, Some(id), predicate, Key::Name, {
             let dyntype = dyntype.clone();
             move |object| Some(reference(object, &dyntype))
         });
@@ -466,12 +468,13 @@ impl<K: Object> Controller<K> {
         &self,
         store: &Store<C>,
         predicate: Option<Box<dyn Predicate<C> + Send + Sync>>,
+        key: Key,
         mapper: impl Fn(&C) -> I + Send + Sync + 'static,
     ) where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
         self.reads(store);
-        subscribe(store, &self.queue, None, predicate, mapper);
+        subscribe(store, &self.queue, None, predicate, key, mapper);
     }
 
     fn stores(&self) -> MutexGuard<'_, Vec<SyncState>> {

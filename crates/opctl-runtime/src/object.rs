@@ -1,9 +1,10 @@
 //! What the runtime requires of the kinds that it handles.
 
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ObjectMeta;
 use kube::core::{ClusterResourceScope, DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -103,6 +104,14 @@ pub(crate) fn tree_of(object: &impl Serialize) -> serde_json::Result<Value> {
 pub(crate) fn controller_ref(object: &impl Resource) -> Option<&OwnerReference> {
     let mut owners = object.meta().owner_references.iter().flatten();
     owners.find(|owner| owner.controller == Some(true))
+}
+
+/// What is told of owners.
+pub(crate) fn hash_owners(meta: &ObjectMeta, hasher: &mut impl Hasher) {
+    for owner in meta.owner_references.iter().flatten() {
+        (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(hasher);
+        (owner.controller, owner.block_owner_deletion).hash(hasher);
+    }
 }
 
 /// The controller of the object, if it is of kind `O`. The version does not count: an object keeps

@@ -13,6 +13,7 @@ mod objects;
 mod packed;
 mod selection;
 mod state;
+mod stored;
 mod sync;
 mod watch;
 
@@ -28,11 +29,13 @@ pub(crate) use generated::{GeneratedName, in_reconcile};
 pub use index::Index;
 pub(crate) use selection::Selection;
 pub(crate) use state::{Change, ControllerId, Event, Origin, Overlay, OwnWrite};
+pub(crate) use stored::Before;
 pub(crate) use sync::SyncState;
 
 use self::glance::Glance;
 use self::objects::{Listed, Objects};
-use self::state::{Observer, State};
+use self::state::{Observer, State, number};
+use self::stored::Stored;
 use crate::object::{Object, controller_ref, is_controlled, reference};
 use crate::without_managed_fields::WithoutManagedFields;
 
@@ -244,7 +247,7 @@ impl<K: Object> Store<K> {
 
     /// The object as it was seen, if it is known so, and shown so.
     fn as_seen(&self, seen: &Glance) -> Option<Arc<K>> {
-        let is_as_seen = self.known_version(seen).as_ref() == Some(&seen.version)
+        let is_as_seen = self.has_version(seen, |known| known == Some(&*seen.version))
             && !self.update(|state| state.has_overlays());
         let object = is_as_seen.then(|| self.get(seen.namespace.as_deref(), &seen.name));
         object.flatten()
@@ -252,15 +255,15 @@ impl<K: Object> Store<K> {
 
     /// Whether the object that was seen is known in that version or in a later one.
     fn is_known(&self, seen: &Glance) -> bool {
-        let known = self.known_version(seen);
-        let known = known.and_then(|version| version.parse::<u64>().ok());
-        known.is_some_and(|known| seen.version.parse().is_ok_and(|seen: u64| seen <= known))
+        let seen_version = number(Some(&*seen.version));
+        seen_version.is_some() && self.has_version(seen, |known| number(known) >= seen_version)
     }
 
-    fn known_version(&self, seen: &Glance) -> Option<String> {
+    fn has_version(&self, seen: &Glance, condition: impl Fn(Option<&str>) -> bool) -> bool {
         let mut name = ObjectRef::new_with(&seen.name, self.0.dyntype.clone());
         name.namespace.clone_from(&seen.namespace);
-        self.0.objects.version(&name).flatten()
+        let known = |stored: &Stored<K>| condition(stored.resource_version());
+        self.0.objects.look(&name, known) == Some(true)
     }
 
     pub(crate) fn take(&self, namespace: &Option<String>, event: Event<K>) {

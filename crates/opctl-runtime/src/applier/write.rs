@@ -23,7 +23,7 @@ use super::drift::{self, Change};
 use super::requests::{LOOKUPS, is_outdated};
 use super::{Applier, find, not_controlled};
 use crate::error::{Error, Result};
-use crate::object::{Object, tree_of};
+use crate::object::{Object, hash_owners, tree_of};
 use crate::ownership::{self, Claim};
 use crate::store::Store;
 
@@ -167,10 +167,7 @@ impl<'a, K: Object> Desired<'a, K> {
             }
         }
         live.annotations().get(self.annotation).hash(&mut hasher);
-        for owner in meta.owner_references.iter().flatten() {
-            (&owner.api_version, &owner.kind, &owner.name, &owner.uid).hash(&mut hasher);
-            (owner.controller, owner.block_owner_deletion).hash(&mut hasher);
-        }
+        hash_owners(meta, &mut hasher);
         Some(hasher.finish())
     }
 }

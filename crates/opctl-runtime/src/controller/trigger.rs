@@ -9,7 +9,26 @@ use tracing::info;
 
 use super::queue::Queue;
 use crate::object::{Object, controller_ref};
-use crate::store::{Change, ControllerId, Origin, Store};
+use crate::store::{Before, Change, ControllerId, Origin, Store};
+
+/// What the objects that a mapper returns follow from.
+#[derive(Clone, Copy)]
+pub(super) enum Key {
+    Name,
+    Owners,
+    Anything,
+}
+
+impl Key {
+    /// Whether an object that has changed is mapped to what it was mapped to before.
+    fn is_same<C: Object>(self, before: &Before<C>, after: &C) -> bool {
+        match self {
+            Self::Name => true,
+            Self::Owners => before.has_owners_of(after),
+            Self::Anything => false,
+        }
+    }
+}
 
 /// Adds the objects to the queue that `mapper` returns for what changes in `store`. `controller` is
 /// the one that reconciles these very objects.
@@ -18,6 +37,7 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
     queue: &Arc<Queue<K>>,
     controller: Option<ControllerId>,
     predicate: Option<Box<dyn Predicate<C> + Send + Sync>>,
+    key: Key,
     mapper: impl Fn(&C) -> I + Send + Sync + 'static,
 ) where
     I: IntoIterator<Item = ObjectRef<K>>,
@@ -31,7 +51,11 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
         let map = |object: Option<&C>| -> Vec<ObjectRef<K>> {
             object.map_or_else(Vec::new, |object| mapper(object).into_iter().collect())
         };
-        let (old, new) = (map(change.before), map(change.after));
+        let new = map(change.after);
+        let old = match (change.before, change.after) {
+            (Some(before), Some(after)) if key.is_same(before, after) => new.clone(),
+            (before, _) => map(before.and_then(Before::object)),
+        };
         if old == new && is_unchanged(predicate.as_deref(), change) {
             return;
         }
@@ -45,12 +69,14 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
 }
 
 /// Whether the object was there before, is there after, and has the same property.
-fn is_unchanged<C>(
+fn is_unchanged<C: Object>(
     predicate: Option<&(dyn Predicate<C> + Send + Sync)>,
     change: Change<'_, C>,
 ) -> bool {
-    let (Some(predicate), Some(before), Some(after)) = (predicate, change.before, change.after)
-    else {
+    let (Some(predicate), Some(after)) = (predicate, change.after) else {
+        return false;
+    };
+    let Some(before) = change.before.and_then(Before::object) else {
         return false;
     };
     let property = predicate.hash_property(before);
@@ -65,10 +91,11 @@ fn log<C: Object>(change: Change<'_, C>, dyntype: &C::DynamicType) {
     }
     let (object, verb) = match (change.before, change.after) {
         (None, Some(object)) if controller_ref(object).is_none() => (object, "appeared"),
-        (Some(before), Some(after)) if before.meta().generation != after.meta().generation => {
-            (after, "was changed")
-        }
-        (Some(object), None) => (object, "is gone"),
+        (Some(before), Some(after)) if !before.has_generation_of(after) => (after, "was changed"),
+        (Some(before), None) => match before.object() {
+            Some(object) => (object, "is gone"),
+            None => return,
+        },
         _ => return,
     };
     let (kind, name, namespace) = (C::kind(dyntype), object.name_any(), object.namespace());

@@ -7,8 +7,8 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Store;
 use super::sync::{FirstList, SyncState};
+use super::{Before, Store};
 use crate::object::{Object, reference};
 
 /// For how long an object needs a watch without a change of its own until the watch starts: what goes on
@@ -55,10 +55,10 @@ impl<K: Object> Store<K> {
         };
         let (objects, dyntype) = (demand.clone(), self.dyntype().clone());
         self.observe(Box::new(move |change| {
-            let [was_needed, is_needed] =
-                [change.before, change.after].map(|object| object.is_some_and(&condition));
-            if let Some(object) = change.after.or(change.before)
-                && (was_needed || is_needed)
+            let is_needed = change.after.is_some_and(&condition);
+            let before = || change.before.and_then(Before::object);
+            if (is_needed || objects.are_some())
+                && let Some(object) = change.after.or_else(before)
             {
                 objects.set(reference(object, &dyntype), is_needed);
             }
@@ -80,7 +80,7 @@ impl Demand {
     ) {
         self.state.synced().await;
         let mut list = first_list;
-        let is_needed = !self.objects.borrow().is_empty();
+        let is_needed = self.are_some();
         if !is_needed {
             drop(list); // nothing waits for it
             self.lasts().await;
@@ -126,7 +126,11 @@ impl Demand {
         }
     }
 
-    /// An object that is or was in need has changed.
+    fn are_some(&self) -> bool {
+        !self.objects.borrow().is_empty()
+    }
+
+    /// An object has changed.
     fn set<K: Object>(&self, object: ObjectRef<K>, is_needed: bool) {
         let name = (object.namespace, object.name);
         self.objects.send_if_modified(|objects| {

@@ -8,6 +8,7 @@ use kube::runtime::reflector::ObjectRef;
 
 use super::objects::Objects;
 use super::state::Observer;
+use super::stored::Before;
 use crate::object::{Object, reference};
 
 /// The objects of a [`Store`](super::Store) by a key, such as a label or a name that their spec
@@ -50,12 +51,13 @@ impl<K: Object, Key: Eq + Hash + Clone + Send + Sync + 'static> Index<K, Key> {
             let keys = |object: Option<&K>| -> Vec<Key> {
                 object.map_or_else(Vec::new, |object| keys(object).into_iter().collect())
             };
-            let (old, new) = (keys(change.before), keys(change.after));
+            let before = change.before.and_then(Before::object);
+            let (old, new) = (keys(before), keys(change.after));
             if old == new {
                 return;
             }
             let mut entries = entries.write().unwrap_or_else(PoisonError::into_inner);
-            if let Some(object) = change.before {
+            if let Some(object) = before {
                 let object = reference(object, &dyntype);
                 for key in old {
                     if let Some(objects) = entries.get_mut(&key) {

@@ -1,4 +1,4 @@
-//! The objects of a store: those that have changed lately as they are, and the others packed.
+//! The objects of a store: those that have changed or were read lately as they are, and the others packed.
 //!
 //! An object of k8s-openapi has room for every field that it might have, and each map of labels for
 //! eleven of them; few are set. Most objects of a large cluster rest.
@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use kube::runtime::reflector::ObjectRef;
 
 use super::packed::{Packed, Packer};
+use super::stored::Stored;
 use crate::object::{Object, reference};
 
 /// How many objects are kept as they are: those of a small cluster, and those that change now of a
@@ -22,20 +23,15 @@ pub(super) struct Objects<K: Object>(Arc<RwLock<Entries<K>>>);
 struct Entries<K: Object> {
     dyntype: K::DynamicType,
     by_name: HashMap<ObjectRef<K>, Slot<K>>,
-    /// Those that are whole, in the order in which they became so.
+    /// Those that are there as they are, in the order in which they came to be.
     recent: VecDeque<ObjectRef<K>>,
     packer: Packer,
 }
 
 struct Slot<K> {
-    entry: Entry<K>,
+    stored: Stored<K>,
     /// What the last comparison with a desired state depended on, if it found no difference.
     compared: Option<u64>,
-}
-
-enum Entry<K> {
-    Whole(Arc<K>),
-    Packed(Packed),
 }
 
 /// One object of a list.
@@ -55,7 +51,7 @@ impl<K: Object> Listed<K> {
     pub fn resource_version(&self) -> Option<&str> {
         match self {
             Self::Whole(object) => object.meta().resource_version.as_deref(),
-            Self::Packed(_, packed) => packed.resource_version(),
+            Self::Packed(_, packed) => packed.header.resource_version(),
         }
     }
 
@@ -87,25 +83,21 @@ impl<K: Object> Objects<K> {
 
     /// The object of that name. The namespace of a cluster-scoped one does not count.
     pub fn get(&self, name: &ObjectRef<K>) -> Option<Arc<K>> {
-        let entries = self.read();
-        entries.get(name)?.entry.object()
+        self.write().get(name)
     }
 
-    /// The resource version of the object of that name, if there is such an object.
-    pub fn version(&self, name: &ObjectRef<K>) -> Option<Option<String>> {
+    /// What `look` returns for the object of that name, which need not be read for that.
+    pub fn look<T>(&self, name: &ObjectRef<K>, look: impl FnOnce(&Stored<K>) -> T) -> Option<T> {
         let entries = self.read();
-        let version = match &entries.get(name)?.entry {
-            Entry::Whole(object) => object.meta().resource_version.clone(),
-            Entry::Packed(packed) => packed.resource_version().map(str::to_owned),
-        };
-        Some(version)
+        let slot = entries.by_name.get(name)?;
+        Some(look(&slot.stored))
     }
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<K>> {
         let entries = self.read();
         let slots = entries.by_name.values();
-        slots.filter_map(|slot| slot.entry.object()).collect()
+        slots.filter_map(|slot| slot.stored.object()).collect()
     }
 
     /// The names of all objects, in no particular order.
@@ -113,8 +105,8 @@ impl<K: Object> Objects<K> {
         self.read().by_name.keys().cloned().collect()
     }
 
-    /// Returns the object as it is from now on.
-    pub fn put(&self, object: K) -> Arc<K> {
+    /// Returns the object as it is from now on, and as it was before.
+    pub fn put(&self, object: K) -> (Arc<K>, Option<Stored<K>>) {
         self.write().put(object)
     }
 
@@ -132,17 +124,18 @@ impl<K: Object> Objects<K> {
         self.read().recent.len() < RECENT
     }
 
-    pub fn put_listed(&self, listed: Listed<K>) {
+    /// Returns the object as it was before.
+    pub fn put_listed(&self, listed: Listed<K>) -> Option<Stored<K>> {
         let mut entries = self.write();
         match listed {
-            Listed::Packed(name, packed) => _ = entries.insert(name, Entry::Packed(packed)),
-            Listed::Whole(object) => _ = entries.put(*object),
+            Listed::Packed(name, packed) => entries.insert(name, Stored::packed(packed)),
+            Listed::Whole(object) => entries.put(*object).1,
         }
     }
 
     /// What the last comparison of the object with a desired state depended on, if it found no difference.
     pub fn compared(&self, name: &ObjectRef<K>) -> Option<u64> {
-        self.read().get(name)?.compared
+        self.read().by_name.get(name)?.compared
     }
 
     pub fn set_compared(&self, name: &ObjectRef<K>, comparison: Option<u64>) {
@@ -151,13 +144,14 @@ impl<K: Object> Objects<K> {
         }
     }
 
-    pub fn remove(&self, object: &K) {
+    /// Returns the object as it was.
+    pub fn remove(&self, name: &ObjectRef<K>) -> Option<Stored<K>> {
         let mut entries = self.write();
-        let name = reference(object, &entries.dyntype);
-        entries.by_name.remove(&name);
+        let slot = entries.by_name.remove(name)?;
         if entries.by_name.is_empty() {
             entries.by_name.shrink_to_fit(); // it may have been full
         }
+        Some(slot.stored)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Entries<K>> {
@@ -170,61 +164,54 @@ impl<K: Object> Objects<K> {
 }
 
 impl<K: Object> Entries<K> {
-    fn get(&self, name: &ObjectRef<K>) -> Option<&Slot<K>> {
-        self.by_name.get(name).or_else(|| {
-            name.namespace.as_ref()?;
+    /// Keeps what was read for a while: whoever has asked for it asks again.
+    fn get(&mut self, name: &ObjectRef<K>) -> Option<Arc<K>> {
+        if !self.by_name.contains_key(name) && name.namespace.is_some() {
             let mut name = name.clone();
             name.namespace = None;
-            self.by_name.get(&name)
-        })
+            return self.get(&name);
+        }
+        let slot = self.by_name.get_mut(name)?;
+        let is_new = !slot.stored.is_whole();
+        let object = slot.stored.keep()?;
+        if is_new {
+            self.keep(name.clone());
+        }
+        Some(object)
     }
 
-    fn put(&mut self, object: K) -> Arc<K> {
+    fn put(&mut self, object: K) -> (Arc<K>, Option<Stored<K>>) {
         let name = reference(&object, &self.dyntype);
         let object = Arc::new(object);
-        let entry = Entry::Whole(Arc::clone(&object));
-        if !self.insert(name.clone(), entry) {
-            self.recent.push_back(name);
-            self.pack();
+        let before = self.insert(name.clone(), Stored::whole(Arc::clone(&object)));
+        if !before.as_ref().is_some_and(Stored::is_whole) {
+            self.keep(name);
         }
-        object
+        (object, before)
     }
 
-    /// Returns whether the object was whole before.
-    fn insert(&mut self, name: ObjectRef<K>, entry: Entry<K>) -> bool {
+    /// Returns the object as it was before.
+    fn insert(&mut self, name: ObjectRef<K>, stored: Stored<K>) -> Option<Stored<K>> {
         match self.by_name.entry(name) {
             hash_map::Entry::Occupied(mut slot) => {
-                let before = mem::replace(&mut slot.get_mut().entry, entry);
-                matches!(before, Entry::Whole(_))
+                Some(mem::replace(&mut slot.get_mut().stored, stored))
             }
             hash_map::Entry::Vacant(slot) => {
                 let compared = None;
-                slot.insert(Slot { entry, compared });
-                false
+                slot.insert(Slot { stored, compared });
+                None
             }
         }
     }
 
-    /// Packs those that have been whole for the longest.
-    fn pack(&mut self) {
+    /// Keeps an object as it is, and packs that which has been kept for the longest.
+    fn keep(&mut self, name: ObjectRef<K>) {
+        self.recent.push_back(name);
         while self.recent.len() > RECENT {
             let name = self.recent.pop_front();
-            let slot = name.and_then(|name| self.by_name.get_mut(&name));
-            if let Some(slot) = slot
-                && let Entry::Whole(object) = &slot.entry
-                && let Some(packed) = self.packer.pack(&**object)
-            {
-                slot.entry = Entry::Packed(packed);
+            if let Some(slot) = name.and_then(|name| self.by_name.get_mut(&name)) {
+                slot.stored.pack(&self.packer);
             }
-        }
-    }
-}
-
-impl<K: Object> Entry<K> {
-    fn object(&self) -> Option<Arc<K>> {
-        match self {
-            Self::Whole(object) => Some(Arc::clone(object)),
-            Self::Packed(packed) => packed.unpack().map(Arc::new),
         }
     }
 }
@@ -262,7 +249,7 @@ mod tests {
 
     fn packed(objects: &Objects<Pod>) -> usize {
         let entries = objects.read();
-        let packed = |slot: &&Slot<Pod>| matches!(slot.entry, Entry::Packed(_));
+        let packed = |slot: &&Slot<Pod>| !slot.stored.is_whole();
         entries.by_name.values().filter(packed).count()
     }
 
@@ -276,7 +263,8 @@ mod tests {
         assert_eq!(packed(&objects), count - RECENT);
         for number in [0, count - 1] {
             assert_eq!(*objects.get(&name(number)).unwrap(), pod(number));
-            assert_eq!(objects.version(&name(number)), Some(Some("7".to_owned())));
+            let version = objects.look(&name(number), |it| it.resource_version() == Some("7"));
+            assert_eq!(version, Some(true));
         }
         assert_eq!(
             (objects.list().len(), objects.names().len()),
@@ -287,9 +275,9 @@ mod tests {
         objects.put(pod(0));
         assert_eq!(packed(&objects), count - RECENT, "one for another");
         assert_eq!(objects.compared(&name(0)), Some(1));
-        objects.remove(&pod(0));
+        objects.remove(&name(0));
         assert_eq!(objects.compared(&name(0)), None);
-        objects.remove(&pod(1));
+        objects.remove(&name(1));
         assert_eq!(objects.get(&name(0)), None);
         assert_eq!(objects.names().len(), count - 2);
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
 
+use super::stored::Header;
 use crate::object::Object;
 use crate::without_managed_fields::WithoutManagedFields;
 
@@ -43,9 +44,7 @@ pub(crate) struct Packed {
     /// How long the text is when it is not compressed.
     size: usize,
     dictionary: Dictionary,
-    version: Option<Box<str>>,
-    /// The summary of its managed fields.
-    others: Option<Box<str>>,
+    pub(super) header: Header,
 }
 
 impl Packer {
@@ -74,8 +73,7 @@ impl Workspace {
             text: self.compressed[..length].into(),
             size,
             dictionary: Arc::clone(&self.dictionary),
-            version: object.meta().resource_version.as_deref().map(Into::into),
-            others: object.meta().self_link.as_deref().map(Into::into),
+            header: Header::of(object.meta()),
         };
         for buffer in [&mut self.text, &mut self.compressed] {
             buffer.clear(); // else it would keep its capacity
@@ -94,10 +92,6 @@ impl Workspace {
 }
 
 impl Packed {
-    pub(super) fn resource_version(&self) -> Option<&str> {
-        self.version.as_deref()
-    }
-
     /// `None` where the object cannot be read again, which it could be when it came.
     pub(super) fn unpack<K: Object>(&self) -> Option<K> {
         let text = decompress_with_dict(&self.text, self.size, &self.dictionary).ok()?;
@@ -105,7 +99,7 @@ impl Packed {
         let text = String::from_utf8(text).ok()?;
         let WithoutManagedFields(mut object) = serde_json::from_str(&text).ok()?;
         let meta = K::meta_mut(&mut object);
-        meta.self_link = self.others.as_deref().map(str::to_owned);
+        meta.self_link = self.header.others.as_deref().map(str::to_owned);
         Some(object)
     }
 }

@@ -11,11 +11,12 @@ use tokio::time::Instant;
 
 use super::objects::{Listed, Objects};
 use super::selection::Selection;
+use super::stored::{Before, Stored};
 use crate::object::{Object, reference};
 
 /// What happened to one object. `before` is `None` for a new object, `after` for a deleted one.
 pub(crate) struct Change<'a, K> {
-    pub before: Option<&'a K>,
+    pub before: Option<&'a Before<K>>,
     pub after: Option<&'a K>,
     pub origin: Origin,
 }
@@ -57,7 +58,7 @@ pub(super) type Observer<K> = Box<dyn Fn(Change<'_, K>) + Send + Sync>;
 
 /// A change to call the handlers with once the state is unlocked.
 pub(super) struct Notification<K: Object> {
-    pub before: Option<Arc<K>>,
+    pub before: Option<Before<K>>,
     after: After<K>,
     origin: Origin,
 }
@@ -80,7 +81,7 @@ impl<K: Object> Notification<K> {
 
     pub fn change<'a>(&'a self, after: Option<&'a K>) -> Change<'a, K> {
         Change {
-            before: self.before.as_deref(),
+            before: self.before.as_ref(),
             after,
             origin: self.origin,
         }
@@ -213,7 +214,7 @@ impl<K: Object> State<K> {
 
     /// The outcome of the attempt to create that object is unknown.
     pub fn remember_attempt(&mut self, object: ObjectRef<K>, attempt: Attempt) {
-        let reported = self.objects.version(&object).map(|_| Instant::now());
+        let reported = self.objects.look(&object, |_| Instant::now());
         self.attempts.insert(object, (attempt, reported));
     }
 
@@ -285,14 +286,13 @@ impl<K: Object> State<K> {
         if !is_new {
             return Arc::new(object);
         }
-        let known = self.known(&object);
-        let is_later = |known: &Arc<K>| version(&**known) > version(&object);
-        if known.as_ref().is_some_and(is_later) {
+        let is_later = |known: &Stored<K>| number(known.resource_version()) > version(&object);
+        if self.look(&object, is_later) == Some(true) {
             return Arc::new(object); // the answer to a later write was faster
         }
         let quiet = self.quiet(&object);
         let answer = self.has_overlays().then(|| Arc::new(object.clone()));
-        let stored = self.put(object, known, Origin::Write { quiet });
+        let stored = self.put(object, Origin::Write { quiet });
         answer.unwrap_or(stored)
     }
 
@@ -335,24 +335,22 @@ impl<K: Object> State<K> {
             Event::Applied(object) => {
                 watch.see(version(&object));
                 self.note(&object);
-                let known = self.known(&object);
-                let is_newer = |known: &Arc<K>| is_newer(&object, known);
-                if known.as_ref().is_none_or(is_newer) {
+                let is_newer = |known: &Stored<K>| is_newer(&object, known);
+                if self.look(&object, is_newer) != Some(false) {
                     // The watch is often faster than the answer.
                     let origin = match self.quiet(&object) {
                         None => Origin::Watch,
                         quiet => Origin::Write { quiet },
                     };
-                    self.put(object, known, origin);
+                    self.put(object, origin);
                 }
             }
             Event::Deleted(object) => {
                 watch.see(version(&object));
                 self.note(&object);
-                let known = self.known(&object);
-                let is_successor = |known: &Arc<K>| is_successor(&**known, &object);
-                if !known.as_ref().is_some_and(is_successor) {
-                    self.remove(&object, known, Origin::Watch);
+                let is_successor = |known: &Stored<K>| is_successor(known, &object);
+                if self.look(&object, is_successor) != Some(true) {
+                    self.remove(&reference(&object, &self.dyntype), Origin::Watch);
                 }
             }
         }
@@ -375,17 +373,13 @@ impl<K: Object> State<K> {
             self.overlays.remove(&key);
             return;
         };
-        self.overlays.insert(key, overlay);
-        if let Some(known) = self.known(object) {
+        self.overlays.insert(key.clone(), overlay);
+        if let Some(known) = self.objects.get(&key) {
             let mut overlaid = (*known).clone();
             self.overlay(&mut overlaid);
-            let change = Change {
-                before: Some(&*known),
-                after: Some(&overlaid),
-                origin: Origin::Write { quiet: None },
-            };
-            self.indexers.iter().for_each(|indexer| indexer(change));
-            self.objects.put(overlaid);
+            let (after, before) = self.objects.put(overlaid);
+            let before = before.map(Before::from);
+            self.index(before.as_ref(), Some(&after), Origin::Write { quiet: None });
         }
     }
 
@@ -436,71 +430,67 @@ impl<K: Object> State<K> {
             self.put_listed(Listed::Whole(Box::new(object)), restored);
         }
         for name in vanished {
-            if let Some(object) = self.objects.get(&name) {
-                self.remove(&object, Some(Arc::clone(&object)), Origin::List);
-            }
+            self.remove(&name, Origin::List);
         }
     }
 
     fn put_listed(&mut self, listed: Listed<K>, restored: bool) {
         let name = listed.reference(&self.dyntype);
-        let known = self.objects.version(&name);
-        let is_same = |version: &Option<String>| version.as_deref() == listed.resource_version();
-        if !restored && known.as_ref().is_some_and(is_same) {
+        let is_same = |known: &Stored<K>| known.resource_version() == listed.resource_version();
+        if !restored && self.objects.look(&name, is_same) == Some(true) {
             return;
         }
-        let before = self.objects.get(&name);
         if self.objects.have_room() || self.overlays.contains_key(&name) {
             if let Some(object) = listed.unpack() {
-                let after = self.replace(object);
+                let (before, after) = self.replace(object);
                 self.notify(before, Some(after), Origin::List);
             }
             return;
         }
         // Of thousands most are packed from the first.
         self.report_attempt(&name);
-        if !self.indexers.is_empty() {
-            let after = listed.read();
-            self.index(before.as_deref(), after.as_ref(), Origin::List);
+        let after = match self.indexers.is_empty() {
+            true => None,
+            false => listed.read(),
+        };
+        let before = self.objects.put_listed(listed).map(Before::from);
+        if after.is_some() {
+            self.index(before.as_ref(), after.as_ref(), Origin::List);
         }
-        self.objects.put_listed(listed);
         self.report(before, After::Stored(name), Origin::List);
     }
 
-    fn remove(&mut self, object: &K, known: Option<Arc<K>>, origin: Origin) {
-        if !self.overlays.is_empty() || !self.attempts.is_empty() {
-            let key = reference(object, &self.dyntype);
-            self.overlays.remove(&key);
-            self.attempts.remove(&key);
-        }
-        self.objects.remove(object);
-        if known.is_some() {
-            self.notify(known, None, origin);
+    fn remove(&mut self, name: &ObjectRef<K>, origin: Origin) {
+        self.overlays.remove(name);
+        self.attempts.remove(name);
+        if let Some(before) = self.objects.remove(name) {
+            self.notify(Some(before.into()), None, origin);
         }
     }
 
-    fn put(&mut self, object: K, before: Option<Arc<K>>, origin: Origin) -> Arc<K> {
+    fn put(&mut self, object: K, origin: Origin) -> Arc<K> {
         if !self.holds(&object) {
-            let object = Arc::new(object);
-            if before.is_some() {
-                self.remove(&object, before, origin); // its controller has released it
-            }
-            return object;
+            // Its controller has released it.
+            self.remove(&reference(&object, &self.dyntype), origin);
+            return Arc::new(object);
         }
-        let after = self.replace(object);
-        if version_changes(before.as_ref(), &after) {
+        let (before, after) = self.replace(object);
+        let version = after.meta().resource_version.as_deref();
+        let is_same = |before: &Before<K>| before.resource_version() == version;
+        if !before.as_ref().is_some_and(is_same) {
             self.notify(before, Some(Arc::clone(&after)), origin);
         }
         after
     }
 
-    /// Returns the object after that.
-    fn replace(&mut self, mut object: K) -> Arc<K> {
+    /// Returns the object before that, and after it.
+    fn replace(&mut self, mut object: K) -> (Option<Before<K>>, Arc<K>) {
         self.overlay(&mut object);
         if !self.attempts.is_empty() {
             self.report_attempt(&reference(&object, &self.dyntype));
         }
-        self.objects.put(object)
+        let (after, before) = self.objects.put(object);
+        (before.map(Before::from), after)
     }
 
     /// Notes that the outcome of an attempt is known.
@@ -510,13 +500,13 @@ impl<K: Object> State<K> {
         }
     }
 
-    fn notify(&mut self, before: Option<Arc<K>>, after: Option<Arc<K>>, origin: Origin) {
-        self.index(before.as_deref(), after.as_deref(), origin);
+    fn notify(&mut self, before: Option<Before<K>>, after: Option<Arc<K>>, origin: Origin) {
+        self.index(before.as_ref(), after.as_deref(), origin);
         self.report(before, After::Known(after), origin);
     }
 
     /// Has the handlers called, if there are any.
-    fn report(&mut self, before: Option<Arc<K>>, after: After<K>, origin: Origin) {
+    fn report(&mut self, before: Option<Before<K>>, after: After<K>, origin: Origin) {
         if self.is_observed {
             self.notifications.push(Notification {
                 before,
@@ -526,7 +516,7 @@ impl<K: Object> State<K> {
         }
     }
 
-    fn index(&self, before: Option<&K>, after: Option<&K>, origin: Origin) {
+    fn index(&self, before: Option<&Before<K>>, after: Option<&K>, origin: Origin) {
         let change = Change {
             before,
             after,
@@ -539,8 +529,9 @@ impl<K: Object> State<K> {
         self.selection.borrow().has(object)
     }
 
-    fn known(&self, object: &K) -> Option<Arc<K>> {
-        self.objects.get(&reference(object, &self.dyntype))
+    /// What `look` returns for the stored object of the same name.
+    fn look<T>(&self, object: &K, look: impl FnOnce(&Stored<K>) -> T) -> Option<T> {
+        self.objects.look(&reference(object, &self.dyntype), look)
     }
 }
 
@@ -550,29 +541,32 @@ impl<K> Progress<K> {
     }
 }
 
-fn version_changes<K: Resource>(before: Option<&Arc<K>>, after: &Arc<K>) -> bool {
-    before.is_none_or(|it| it.meta().resource_version != after.meta().resource_version)
-}
-
 /// Resource versions of one kind are comparable integers (KEP-5504). Some aggregated API servers have
 /// others, of which only a difference says something.
-fn is_newer<K: Resource>(object: &K, known: &K) -> bool {
-    match (version(object), version(known)) {
-        (Some(object), Some(known)) => object > known,
-        _ => object.meta().resource_version != known.meta().resource_version,
+fn is_newer<K: Object>(object: &K, known: &Stored<K>) -> bool {
+    let (version, known) = (&object.meta().resource_version, known.resource_version());
+    match (number(version.as_deref()), number(known)) {
+        (Some(version), Some(known)) => version > known,
+        _ => version.as_deref() != known,
     }
 }
 
 /// Whether `known` was created after `deleted` was deleted, with the same name.
-fn is_successor<K: Resource>(known: &K, deleted: &K) -> bool {
-    match (version(known), version(deleted)) {
+fn is_successor<K: Object>(known: &Stored<K>, deleted: &K) -> bool {
+    match (number(known.resource_version()), version(deleted)) {
         (Some(known), Some(deleted)) => known > deleted,
-        _ => known.meta().uid != deleted.meta().uid,
+        _ => known
+            .object()
+            .is_some_and(|known| known.meta().uid != deleted.meta().uid),
     }
 }
 
 pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
-    object.meta().resource_version.as_deref()?.parse().ok()
+    number(object.meta().resource_version.as_deref())
+}
+
+pub(super) fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn changes(state: &mut State<ConfigMap>) -> Vec<String> {
         let after = it.after(&state.objects);
         format!(
             "{}>{}",
-            owner(it.before.as_deref()),
+            owner(it.before.as_ref().and_then(Before::object)),
             owner(after.as_deref())
         )
     });
