@@ -21,6 +21,7 @@ use super::cause::{CauseNames, Causes};
 use super::ticket::{Ticket, Tickets};
 use crate::metrics::ControllerMetrics;
 use crate::object::Object;
+use crate::runtime::Hurry;
 
 /// How many changes there may be in a row while the backlog waits, which has to end, too.
 const ROW: usize = 8;
@@ -50,6 +51,8 @@ struct State<K: Object> {
     scheduled: usize,
     running: HashSet<ObjectRef<K>>,
     scheduler: Option<Waker>,
+    /// While there are more than may be reconciled at a time.
+    hurry: Option<Hurry>,
     /// Those of the objects that the scheduler has, or will have again.
     tickets: Tickets<K>,
 }
@@ -91,6 +94,7 @@ impl<K: Object> Queue<K> {
             scheduled: 0,
             running: HashSet::new(),
             scheduler: None,
+            hurry: None,
             tickets: Tickets::new(dyntype),
         });
         let causes = CauseNames::default();
@@ -200,6 +204,19 @@ impl<K: Object> State<K> {
         if !self.running.contains(&object) {
             self.lanes[lane as usize].push_back(object);
             self.wake();
+            self.hurry();
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.scheduled + self.running.len() >= self.concurrency
+    }
+
+    fn hurry(&mut self) {
+        if !self.is_full() || self.lanes.iter().all(VecDeque::is_empty) {
+            self.hurry = None;
+        } else if self.hurry.is_none() {
+            self.hurry = Some(Hurry::for_queue());
         }
     }
 
@@ -217,6 +234,7 @@ impl<K: Object> State<K> {
         if taken.is_scheduled {
             self.scheduled -= 1;
         }
+        self.hurry();
         if self.waiting.is_empty() {
             // What a start took.
             self.waiting.shrink_to(SMALL);
@@ -227,6 +245,7 @@ impl<K: Object> State<K> {
 
     fn finish(&mut self, object: &ObjectRef<K>, action: &Action) {
         self.running.remove(object);
+        self.hurry();
         if *action == Action::await_change() {
             self.tickets.withdraw(object);
         }
@@ -239,7 +258,8 @@ impl<K: Object> State<K> {
     /// What the scheduler gets next.
     fn next(&mut self, context: &Context<'_>) -> Next<ObjectRef<K>> {
         self.scheduler = Some(context.waker().clone());
-        if self.scheduled + self.running.len() >= self.concurrency {
+        self.hurry();
+        if self.is_full() {
             return Next::Nothing;
         }
         let mut lanes = [Lane::Change, Lane::Backlog];
@@ -377,6 +397,29 @@ mod tests {
         queue.finish(&object, &Action::await_change());
         assert_eq!(stream.next().now_or_never().flatten(), Some(object));
         assert_eq!(queue.tickets().len(), 1);
+    }
+
+    #[test]
+    fn it_hurries_while_objects_wait_for_others() {
+        let (queue, mut stream) = queue();
+        open(&queue, Duration::ZERO, 1);
+        let [first, second] = ["x", "y"].map(ObjectRef::new);
+        let hurries = || queue.state().hurry.is_some();
+        queue.add(first.clone(), Causes::START);
+        let mut schedule = |object| {
+            assert_eq!(
+                stream.next().now_or_never().flatten().as_ref(),
+                Some(object)
+            );
+            queue.take(object);
+        };
+        schedule(&first);
+        assert!(!hurries());
+        queue.add(second.clone(), Causes::START);
+        assert!(hurries());
+        queue.finish(&first, &Action::await_change());
+        schedule(&second);
+        assert!(!hurries());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{io, iter};
 
 use axum::http::HeaderValue;
 use axum::http::header::ACCEPT_ENCODING;
-use futures::{AsyncBufRead, AsyncBufReadExt, TryStreamExt};
+use futures::{AsyncBufRead, AsyncBufReadExt};
 use kube::api::{ListParams, Request, VersionMatch, WatchParams};
 use kube::core::Status;
 use kube::runtime::watcher::{Config, ListSemantic};
@@ -28,7 +28,7 @@ use super::selection::Selection;
 use super::state::Event;
 use super::sync::FirstList;
 use crate::object::Object;
-use crate::runtime::Listing;
+use crate::runtime::Hurry;
 use crate::without_managed_fields::WithoutManagedFields;
 
 /// How many objects one request lists: an answer is in memory several times while it is read.
@@ -47,6 +47,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a watch may be silent where the API server sends bookmarks: kube-apiserver does that every
 /// minute (<https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>).
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// How much memory a watch keeps for the next event, in bytes: most are smaller.
+const LINE: usize = 16 << 10;
 
 /// A watch that ends earlier has not worked.
 const STEADY: Duration = Duration::from_secs(5);
@@ -120,7 +123,7 @@ struct Follower<K: Object> {
 impl<K: Object> Follower<K> {
     /// Lists all objects.
     async fn list(&mut self) -> Result<(), Interruption> {
-        let _listing = Listing::begin();
+        let _hurry = Hurry::for_list();
         self.selection.mark_unchanged();
         self.report(Event::ListBegins);
         let listed = match self.pages(Some(PAGE_SIZE)).await {
@@ -206,17 +209,19 @@ impl<K: Object> Follower<K> {
         {
             self.version = None; // it will not begin there
         }
-        let mut events = events?.lines();
+        let (mut events, mut event) = (events?, String::new());
         loop {
-            let event = tokio::select! {
-                event = timeout(self.silence(), events.try_next()) => event,
+            event.clear();
+            event.shrink_to(LINE);
+            let length = tokio::select! {
+                length = timeout(self.silence(), events.read_line(&mut event)) => length,
                 Ok(()) = self.selection.changed() => return Err(Interruption::Selected),
             };
-            let event = match event.map_err(|_| Interruption::Silent)? {
-                Err(error) if is_cut(&error) => None,
-                event => event.map_err(Error::ReadEvents)?,
-            };
-            let Some(event) = event else { break };
+            match length.map_err(|_| Interruption::Silent)? {
+                Ok(0) => break,
+                Err(error) if is_cut(&error) => break,
+                length => _ = length.map_err(Error::ReadEvents)?,
+            }
             self.take(&event)?;
             self.is_silent = false;
             self.delays.reset();
