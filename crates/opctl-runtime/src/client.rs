@@ -13,7 +13,8 @@ use kube::client::{Body, Client};
 use kube::config::Config;
 use tokio_rustls::rustls::crypto::ring;
 use tower::retry::RetryLayer;
-use tower::{BoxError, Layer, Service, service_fn};
+use tower::util::option_layer;
+use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use crate::leader::LeaderState;
 use crate::metrics::Metrics;
@@ -38,19 +39,88 @@ pub(crate) fn connect(mut config: Config) -> kube::Result<Client> {
     Client::try_from(config)
 }
 
-/// A client for the operator. Each attempt is counted: kube repeats what the API server answers with
+/// A service that sends requests to a cluster.
+pub(crate) trait Sends:
+    Service<Request<Body>, Response = Response<Body>, Error = BoxError, Future: Send + 'static>
+    + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<S> Sends for S where
+    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError, Future: Send + 'static>
+        + Clone
+        + Send
+        + 'static
+{
+}
+
+/// What sends and counts requests. Each client of it is a queue and a task that a request goes through.
+pub(crate) struct Counted<S> {
+    service: S,
+    namespace: String,
+}
+
+/// What sends requests to the cluster. Each attempt is counted: kube repeats what the API server answers with
 /// 429, 503 or 504, up to 15 times, so that is done here, above the count.
-pub(crate) fn connect_counted(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client> {
+pub(crate) fn connect_counted(
+    mut config: Config,
+    metrics: Arc<Metrics>,
+) -> kube::Result<Counted<impl Sends>> {
     let (host, retries) = (host(&config), config.default_retry);
     config.default_retry = false;
     let client = connect(config)?;
-    let namespace = client.default_namespace().to_owned();
-    let send = counting(client, metrics, host);
-    if !retries {
-        return Ok(Client::new(send, namespace));
+    let retry = retries.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+    Ok(Counted {
+        namespace: client.default_namespace().to_owned(),
+        service: option_layer(retry).layer(counting(client, metrics, host)),
+    })
+}
+
+/// What sends requests to `host` by that client.
+pub(crate) fn counted(client: Client, metrics: Arc<Metrics>, host: String) -> Counted<impl Sends> {
+    Counted {
+        namespace: client.default_namespace().to_owned(),
+        service: counting(client, metrics, host),
     }
-    let retry = RetryLayer::new(RetryPolicy::server_retry());
-    Ok(Client::new(retry.layer(send), namespace))
+}
+
+impl<S: Sends> Counted<S> {
+    /// A client that sends whatever it is asked to.
+    pub fn client(&self) -> Client {
+        Client::new(self.service.clone(), self.namespace.clone())
+    }
+
+    /// A client that lets nothing but reads pass unless this process is the leader. That is looked at whenever the
+    /// request makes progress, so a process that was stopped for a while, and has lost its lease meanwhile,
+    /// hardly sends what it was about to.
+    ///
+    /// # Caveats
+    /// It is a fence of this process, not of the API server. What the connection has taken over already
+    /// is sent, and a request is not taken back that arrives late. The clock is tokio's, which stands still
+    /// (`CLOCK_MONOTONIC`) while the whole machine is suspended: until the next renewal fails, a process
+    /// that wakes up believes in a lease that has expired. What must not be written twice needs a
+    /// resource version or a name that only one of two writes can take.
+    pub fn fenced(&self, leader: LeaderState) -> Client {
+        let service = self.service.clone();
+        let fenced = service_fn(move |request: Request<Body>| {
+            let (service, leader) = (service.clone(), leader.clone());
+            async move {
+                let writes = request.method() != Method::GET;
+                let mut answer = pin!(service.oneshot(request));
+                poll_fn(|context| {
+                    if writes && !leader.is_held() {
+                        let error = io::Error::other("this process is not the leader");
+                        return Poll::Ready(Err(error.into()));
+                    }
+                    answer.as_mut().poll(context)
+                })
+                .await
+            }
+        });
+        Client::new(fenced, self.namespace.clone())
+    }
 }
 
 /// The label `host` of client-go's request metrics.
@@ -60,20 +130,7 @@ fn host(config: &Config) -> String {
 }
 
 /// Counts the requests to `host`, and measures how long they wait for an answer.
-pub(crate) fn counted(client: Client, metrics: Arc<Metrics>, host: String) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    Client::new(counting(client, metrics, host), namespace)
-}
-
-/// What counts, below a client: each client is a queue and a task that each request goes through.
-fn counting(
-    client: Client,
-    metrics: Arc<Metrics>,
-    host: String,
-) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError, Future: Send + 'static>
-+ Clone
-+ Send
-+ 'static {
+fn counting(client: Client, metrics: Arc<Metrics>, host: String) -> impl Sends {
     let host: Arc<str> = host.into();
     service_fn(move |request: Request<Body>| {
         let client = client.clone();
@@ -112,44 +169,6 @@ impl Drop for Attempt {
     }
 }
 
-/// Lets nothing but reads pass unless this process is the leader. That is looked at whenever the
-/// request makes progress, so a process that was stopped for a while, and has lost its lease meanwhile,
-/// hardly sends what it was about to.
-///
-/// # Caveats
-/// It is a fence of this process, not of the API server. What the connection has taken over already
-/// is sent, and a request is not taken back that arrives late. The clock is tokio's, which stands still
-/// (`CLOCK_MONOTONIC`) while the whole machine is suspended: until the next renewal fails, a process
-/// that wakes up believes in a lease that has expired. What must not be written twice needs a
-/// resource version or a name that only one of two writes can take.
-pub(crate) fn fenced(client: Client, leader: LeaderState) -> Client {
-    layer(client, move |client, request| {
-        let leader = leader.clone();
-        async move {
-            let writes = request.method() != Method::GET;
-            let mut answer = pin!(client.send(request));
-            poll_fn(|context| {
-                if writes && !leader.is_held() {
-                    let error = io::Error::other("this process is not the leader");
-                    return Poll::Ready(Err(kube::Error::Service(error.into())));
-                }
-                answer.as_mut().poll(context)
-            })
-            .await
-        }
-    })
-}
-
-fn layer<F, A>(client: Client, send: F) -> Client
-where
-    F: Fn(Client, Request<Body>) -> A + Send + 'static,
-    A: Future<Output = kube::Result<Response<Body>>> + Send + 'static,
-{
-    let namespace = client.default_namespace().to_owned();
-    let service = service_fn(move |request| send(client.clone(), request));
-    Client::new(service, namespace)
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -180,7 +199,9 @@ mod tests {
             (LeaderState::default(), false),
             (LeaderState::without_election(), true),
         ] {
-            let api: Api<ConfigMap> = Api::default_namespaced(fenced(client(), leader));
+            let metrics = Arc::new(Metrics::for_tests());
+            let fenced = counted(client(), metrics, String::new()).fenced(leader);
+            let api: Api<ConfigMap> = Api::default_namespaced(fenced);
             assert!(api.get("x").await.is_ok());
             let (params, object) = (PostParams::default(), ConfigMap::default());
             assert_eq!(api.create(&params, &object).await.is_ok(), may_write);
@@ -190,8 +211,8 @@ mod tests {
     #[tokio::test]
     async fn requests_are_counted_by_their_answers() {
         let metrics = Arc::new(Metrics::for_tests());
-        let client = counted(client(), Arc::clone(&metrics), "server".to_owned());
-        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let counted = counted(client(), Arc::clone(&metrics), "server".to_owned());
+        let api: Api<ConfigMap> = Api::default_namespaced(counted.client());
         assert!(api.get("x").await.is_ok());
         let line = r#"rest_client_requests_total{code="200",method="GET",host="server"} 1"#;
         assert!(metrics.encode().unwrap().contains(line));
@@ -203,8 +224,8 @@ mod tests {
             service_fn(|_: Request<Body>| pending::<Result<Response<Body>, Infallible>>());
         let metrics = Arc::new(Metrics::for_tests());
         let client = Client::new(service, "default");
-        let client = counted(client, Arc::clone(&metrics), "server".to_owned());
-        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let counted = counted(client, Arc::clone(&metrics), "server".to_owned());
+        let api: Api<ConfigMap> = Api::default_namespaced(counted.client());
         let limit = Duration::from_millis(50);
         assert!(timeout(limit, api.get("x")).await.is_err());
         let text = metrics.encode().unwrap();
@@ -240,8 +261,8 @@ mod tests {
     #[tokio::test]
     async fn what_the_client_repeats_by_itself_is_counted() {
         let metrics = Arc::new(Metrics::for_tests());
-        let client = connect_counted(shedding(), Arc::clone(&metrics)).unwrap();
-        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let counted = connect_counted(shedding(), Arc::clone(&metrics)).unwrap();
+        let api: Api<ConfigMap> = Api::default_namespaced(counted.client());
         assert!(api.get("x").await.is_ok());
         let text = metrics.encode().unwrap();
         for code in [429, 503, 200] {

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 pub(crate) use self::control::Control;
 pub use self::store_builder::StoreBuilder;
 use crate::applier::Applier;
-use crate::client;
+use crate::client::{self, Counted, Sends};
 use crate::events::EventRecorder;
 use crate::health::Health;
 use crate::identity::Identity;
@@ -107,27 +107,22 @@ impl Manager {
         options: Options,
     ) -> kube::Result<Self> {
         let metrics = Arc::new(Metrics::new(identity));
-        let client = client::connect_counted(config.clone(), Arc::clone(&metrics))?;
-        Ok(Self::build(
-            identity,
-            client,
-            metrics,
-            Some(config),
-            options,
-        ))
+        let counted = client::connect_counted(config.clone(), Arc::clone(&metrics))?;
+        let config = Some(config);
+        Ok(Self::build(identity, counted, metrics, config, options))
     }
 
     /// A manager on an existing client, as tests have one. In the metrics, what that client repeats by
     /// itself counts as one request.
     pub fn new(identity: Identity, client: Client, options: Options) -> Self {
         let metrics = Arc::new(Metrics::new(identity));
-        let client = client::counted(client, Arc::clone(&metrics), String::new());
-        Self::build(identity, client, metrics, None, options)
+        let counted = client::counted(client, Arc::clone(&metrics), String::new());
+        Self::build(identity, counted, metrics, None, options)
     }
 
     fn build(
         identity: Identity,
-        unfenced: Client,
+        counted: Counted<impl Sends>,
         metrics: Arc<Metrics>,
         config: Option<Config>,
         options: Options,
@@ -140,7 +135,7 @@ impl Manager {
         } else {
             LeaderState::without_election()
         };
-        let client = client::fenced(unfenced.clone(), leader.clone());
+        let (client, unfenced) = (counted.fenced(leader.clone()), counted.client());
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let applier = Applier::new(identity, client.clone());
         Self(Arc::new(Shared {

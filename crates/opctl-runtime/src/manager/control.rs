@@ -82,7 +82,7 @@ fn own_client(manager: &Manager) -> Result<Client> {
         return Ok(manager.0.unfenced.clone());
     };
     let metrics = Arc::clone(manager.metrics());
-    Ok(client::connect_counted(config.clone(), metrics)?)
+    Ok(client::connect_counted(config.clone(), metrics)?.client())
 }
 
 /// Keeps this process the leader, once it is, until `release`.
