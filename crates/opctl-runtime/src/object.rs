@@ -10,6 +10,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::ser::Error;
 use serde_json::Value;
 
 use crate::without_managed_fields::WithoutManagedFields;
@@ -95,9 +96,19 @@ pub(crate) fn kind_name<K: Object>(dyntype: &K::DynamicType) -> String {
     }
 }
 
-/// An object as JSON. `serde_json::to_value` would be a second serializer of each kind, in the binary and in memory.
+/// How many bytes of JSON most objects take at most.
+const JSON: usize = 4 << 10;
+
+/// An object as JSON.
+pub(crate) fn json_of(object: &impl Serialize) -> serde_json::Result<String> {
+    let mut json = Vec::with_capacity(JSON);
+    serde_json::to_writer(&mut json, object)?;
+    String::from_utf8(json).map_err(Error::custom)
+}
+
+/// An object as a tree. `serde_json::to_value` would be a second serializer of each kind, in the binary and in memory.
 pub(crate) fn tree_of(object: &impl Serialize) -> serde_json::Result<Value> {
-    serde_json::from_str(&serde_json::to_string(object)?)
+    serde_json::from_str(&json_of(object)?)
 }
 
 /// The owner reference of the object's controller.

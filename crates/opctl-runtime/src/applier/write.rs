@@ -23,7 +23,7 @@ use super::drift::{self, Change};
 use super::requests::{LOOKUPS, is_outdated};
 use super::{Applier, find, not_controlled};
 use crate::error::{Error, Result};
-use crate::object::{Object, hash_owners, tree_of};
+use crate::object::{Object, hash_owners, json_of, tree_of};
 use crate::ownership::{self, Claim};
 use crate::store::Store;
 
@@ -83,7 +83,7 @@ impl<'a, K: Object> Desired<'a, K> {
             .annotations
             .get_or_insert_default()
             .remove(annotation);
-        let written = hash_of(&serde_json::to_string(&object)?);
+        let written = hash_of(&json_of(&object)?);
         Ok(Self {
             object,
             annotation,
