@@ -9,11 +9,13 @@ mod history;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams, Request};
+use kube::core::request;
 use kube::runtime::events::EventType;
 use kube::{Api, Client, Resource};
 use serde_json::json;
@@ -146,7 +148,9 @@ impl EventRecorder {
             type_: Some(name_of(type_).to_owned()),
             ..Event::default()
         };
-        events.create(&PostParams::default(), &event).await?;
+        let event = serde_json::to_vec(&event).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(events.resource_url()).create(&PostParams::default(), event);
+        self.send(request).await?;
         Ok(Series {
             event: name,
             count: 1,
@@ -159,11 +163,21 @@ impl EventRecorder {
         let patch = json!({ "series": { "count": count, "lastObservedTime": last } });
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let events = self.events(regarding);
-        events.patch(&series.event, &params, &patch).await?;
+        let request = Request::new(events.resource_url()).patch(&series.event, &params, &patch);
+        self.send(request).await?;
         Ok(Series {
             event: series.event.clone(),
             count,
         })
+    }
+
+    /// Sends a request whose answer says nothing new.
+    async fn send(
+        &self,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> kube::Result<()> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client.request_text(request).await.map(drop)
     }
 
     /// As client-go names events, unless that is no valid name: RBAC has objects such as `system:node`,
