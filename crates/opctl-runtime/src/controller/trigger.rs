@@ -102,3 +102,60 @@ fn log<C: Object>(change: Change<'_, C>, dyntype: &C::DynamicType) {
     let generation = object.meta().generation;
     info!(namespace, generation, "{kind} {name} {verb}");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::{FutureExt, StreamExt};
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::Resource;
+    use kube::runtime::controller::Action;
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::object::controller_of;
+    use crate::store::Event;
+
+    fn child(number: usize, version: usize, owner: &str) -> ConfigMap {
+        let mut parent = Secret::default();
+        parent.metadata.name = Some(owner.to_owned());
+        parent.metadata.uid = Some(owner.to_owned());
+        let mut child = ConfigMap::default();
+        child.metadata.name = Some(number.to_string());
+        child.metadata.resource_version = Some(version.to_string());
+        child.metadata.owner_references = parent.controller_owner_ref(&()).map(|it| vec![it]);
+        child
+    }
+
+    #[test]
+    fn a_child_that_changes_its_owner_is_a_change_of_both() {
+        const COUNT: usize = 100; // the first ones are packed by then
+        let store = Store::from_iter((0..COUNT).map(|number| child(number, 1, "x")));
+        let (queue, requests) = Queue::<Secret>::new(());
+        queue.open(
+            Metrics::for_tests().controller("test", 8),
+            Duration::ZERO,
+            8,
+        );
+        subscribe(&store, &queue, None, None, Key::Owners, |child| {
+            controller_of::<Secret>(child, &())
+        });
+        let mut requests = requests.map(|request| request.name);
+        let mut reconciled = |number, version, owner| {
+            store.take(&None, Event::Applied(child(number, version, owner)));
+            let mut names = Vec::new();
+            while let Some(name) = requests.next().now_or_never().flatten() {
+                queue.take(&ObjectRef::new(&name));
+                queue.finish(&ObjectRef::new(&name), &Action::await_change());
+                names.push(name);
+            }
+            names
+        };
+        for number in [0, COUNT - 1] {
+            assert_eq!(reconciled(number, 2, "x"), ["x"]);
+            assert_eq!(reconciled(number, 3, "y"), ["x", "y"]);
+            assert_eq!(reconciled(number, 4, "y"), ["y"]);
+        }
+    }
+}

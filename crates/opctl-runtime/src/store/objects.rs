@@ -283,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_stays_for_a_while() {
+        let objects = Objects::new(());
+        for number in 0..=RECENT {
+            objects.put(pod(number));
+        }
+        let is_whole = |number| objects.look(&name(number), Stored::is_whole);
+        assert_eq!([0, 1].map(is_whole), [Some(false), Some(true)]);
+        let read = objects.get(&name(0)).unwrap();
+        assert!(Arc::ptr_eq(&read, &objects.get(&name(0)).unwrap()));
+        assert_eq!([0, 1].map(is_whole), [Some(true), Some(false)]);
+        objects.list();
+        assert_eq!(packed(&objects), 1, "a list is of all, and keeps none");
+    }
+
+    #[test]
     fn a_list_is_packed() {
         let objects = Objects::new(());
         for number in 0..3 {

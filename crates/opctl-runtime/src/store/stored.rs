@@ -151,3 +151,49 @@ impl<K: Object> Before<K> {
         self.stored.owners() == owners(object.meta())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Resource;
+
+    use super::*;
+    use crate::store::tests::owner;
+
+    fn object(generation: i64, owner_uid: &str) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.resource_version = Some("7".to_owned());
+        object.metadata.generation = Some(generation);
+        object.metadata.owner_references = owner(owner_uid)
+            .controller_owner_ref(&())
+            .map(|it| vec![it]);
+        object
+    }
+
+    #[test]
+    fn a_packed_object_tells_as_much_as_a_whole_one() {
+        let mut stored = Stored::whole(Arc::new(object(1, "x")));
+        for is_packed in [false, true] {
+            if is_packed {
+                stored.pack(&Packer::default());
+            }
+            assert_eq!(stored.is_whole(), !is_packed);
+            let before = Before::from(stored);
+            assert_eq!(before.resource_version(), Some("7"));
+            for (generation, owner, is_same) in [
+                (1, "x", [true, true]),
+                (2, "x", [false, true]),
+                (1, "y", [true, false]),
+            ] {
+                let after = object(generation, owner);
+                let told = [
+                    before.has_generation_of(&after),
+                    before.has_owners_of(&after),
+                ];
+                assert_eq!(told, is_same, "{generation} {owner}");
+            }
+            assert_eq!(before.object(), Some(&object(1, "x")));
+            stored = before.stored;
+        }
+    }
+}
