@@ -17,22 +17,24 @@ const WAKE_UPS: Limit = Limit {
     interval: Duration::from_millis(50),
 };
 
-/// For how long the thread rests while objects wait for others to be reconciled, which wait for answers.
+/// For how long the thread rests while so many objects are reconciled, which wait for answers, that others may have
+/// to wait for them.
 const SHORT_REST: Duration = Duration::from_millis(20);
 
 /// How many lists are under way.
 static LISTS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many controllers have more to reconcile than they may at a time.
+/// How many controllers reconcile almost as many objects as they may at a time.
 static QUEUES: AtomicUsize = AtomicUsize::new(0);
 
 /// The runtime for `main`: one thread, which is enough for what an operator does, and takes the least memory.
 ///
 /// Whenever something comes, the thread wakes up, looks what it is, and finds the caches of its processor with the
 /// data of others. Where that happens more than 20 times a second, the thread rests for 50 ms before it waits again,
-/// or for 20 ms while more objects wait than are reconciled at a time, and does what has come meanwhile at once: many
-/// changes then take a third less of the processor. A network card coalesces its interrupts for the same reason. A
-/// change now and then is not delayed, nor are leases, probes and metrics, which have a thread of their own.
+/// or for 20 ms while a controller reconciles almost as many objects as it may at a time, and does what has come
+/// meanwhile at once: many changes then take a third less of the processor. A network card coalesces its interrupts for
+/// the same reason. A change now and then is not delayed, nor are leases, probes and metrics, which have a thread of
+/// their own.
 ///
 /// # Errors
 /// The system has no file descriptors left.
@@ -87,7 +89,7 @@ impl Hurry {
         Self::begin(&LISTS)
     }
 
-    /// Of many objects that wait, one follows the other.
+    /// Of many objects, one follows the other.
     pub fn for_queue() -> Self {
         Self::begin(&QUEUES)
     }
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_short_while_objects_wait() {
+    fn the_rest_is_short_while_places_are_scarce() {
         let now = Instant::now();
         let mut wake_ups = Bucket::full(&WAKE_UPS, now);
         let mut last = |queues| {

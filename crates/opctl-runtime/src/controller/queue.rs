@@ -51,7 +51,7 @@ struct State<K: Object> {
     scheduled: usize,
     running: HashSet<ObjectRef<K>>,
     scheduler: Option<Waker>,
-    /// While there are more than may be reconciled at a time.
+    /// While more than three quarters of the places are taken.
     hurry: Option<Hurry>,
     /// Those of the objects that the scheduler has, or will have again.
     tickets: Tickets<K>,
@@ -208,12 +208,14 @@ impl<K: Object> State<K> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.scheduled + self.running.len() >= self.concurrency
+    /// How many places are taken.
+    fn taken(&self) -> usize {
+        self.scheduled + self.running.len()
     }
 
     fn hurry(&mut self) {
-        if !self.is_full() || self.lanes.iter().all(VecDeque::is_empty) {
+        let is_scarce = self.taken().saturating_mul(4) > self.concurrency.saturating_mul(3);
+        if !is_scarce {
             self.hurry = None;
         } else if self.hurry.is_none() {
             self.hurry = Some(Hurry::for_queue());
@@ -259,7 +261,7 @@ impl<K: Object> State<K> {
     fn next(&mut self, context: &Context<'_>) -> Next<ObjectRef<K>> {
         self.scheduler = Some(context.waker().clone());
         self.hurry();
-        if self.is_full() {
+        if self.taken() >= self.concurrency {
             return Next::Nothing;
         }
         let mut lanes = [Lane::Change, Lane::Backlog];
@@ -400,25 +402,22 @@ mod tests {
     }
 
     #[test]
-    fn it_hurries_while_objects_wait_for_others() {
+    fn it_hurries_while_places_are_scarce() {
         let (queue, mut stream) = queue();
-        open(&queue, Duration::ZERO, 1);
-        let [first, second] = ["x", "y"].map(ObjectRef::new);
+        open(&queue, Duration::ZERO, 4);
+        let objects = ["a", "b", "c", "d"].map(ObjectRef::new);
         let hurries = || queue.state().hurry.is_some();
-        queue.add(first.clone(), Causes::START);
-        let mut schedule = |object| {
+        for object in &objects {
+            assert!(!hurries());
+            queue.add(object.clone(), Causes::START);
             assert_eq!(
                 stream.next().now_or_never().flatten().as_ref(),
                 Some(object)
             );
             queue.take(object);
-        };
-        schedule(&first);
-        assert!(!hurries());
-        queue.add(second.clone(), Causes::START);
+        }
         assert!(hurries());
-        queue.finish(&first, &Action::await_change());
-        schedule(&second);
+        queue.finish(&objects[0], &Action::await_change());
         assert!(!hurries());
     }
 
