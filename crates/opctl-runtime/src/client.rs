@@ -123,6 +123,15 @@ impl<S: Sends> Counted<S> {
     }
 }
 
+/// Sends a request, and returns the answer as it is.
+pub(crate) async fn answer(
+    client: &Client,
+    request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+) -> kube::Result<String> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    client.request_text(request).await
+}
+
 /// The label `host` of client-go's request metrics.
 fn host(config: &Config) -> String {
     let authority = config.cluster_url.authority();

@@ -9,13 +9,11 @@ mod history;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams, Request};
-use kube::core::request;
 use kube::runtime::events::EventType;
 use kube::{Api, Client, Resource};
 use serde_json::json;
@@ -23,7 +21,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use self::history::{History, Series};
-use crate::Identity;
+use crate::{Identity, client};
 
 /// How long publishing may hold up the reconcile that publishes.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -150,7 +148,7 @@ impl EventRecorder {
         };
         let event = serde_json::to_vec(&event).map_err(kube::Error::SerdeError)?;
         let request = Request::new(events.resource_url()).create(&PostParams::default(), event);
-        self.send(request).await?;
+        client::answer(&self.client, request).await?;
         Ok(Series {
             event: name,
             count: 1,
@@ -164,20 +162,11 @@ impl EventRecorder {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let events = self.events(regarding);
         let request = Request::new(events.resource_url()).patch(&series.event, &params, &patch);
-        self.send(request).await?;
+        client::answer(&self.client, request).await?;
         Ok(Series {
             event: series.event.clone(),
             count,
         })
-    }
-
-    /// Sends a request whose answer says nothing new.
-    async fn send(
-        &self,
-        request: Result<http::Request<Vec<u8>>, request::Error>,
-    ) -> kube::Result<()> {
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        self.client.request_text(request).await.map(drop)
     }
 
     /// As client-go names events, unless that is no valid name: RBAC has objects such as `system:node`,

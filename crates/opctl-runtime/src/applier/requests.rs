@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::write::{Desired, Note};
 use super::{Applier, find};
+use crate::client;
 use crate::error::{Error, Result};
 use crate::object::Object;
 use crate::ownership::{self, Claim};
@@ -57,12 +58,8 @@ impl Applier {
         &self,
         request: Result<http::Request<Vec<u8>>, request::Error>,
     ) -> kube::Result<Answer<K>> {
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        self.inner
-            .client
-            .request_text(request)
-            .await
-            .map(Answer::Text)
+        let answer = client::answer(&self.inner.client, request).await;
+        answer.map(Answer::Text)
     }
 
     /// Makes the fields that others own this operator's, so that an apply removes those that are not

@@ -60,9 +60,9 @@ impl Applier {
         if old == Some(&status) {
             return Ok(());
         }
-        let text = text_of(&status)?;
+        let text = to_raw_value(&status)?;
         if let Some(old) = old
-            && comparable(&text_of(old)?)?.has(&comparable(&text)?)
+            && comparable(&to_raw_value(old)?)?.has(&comparable(&text)?)
         {
             return Ok(());
         }
@@ -113,15 +113,15 @@ impl Applier {
         if *old == status {
             return Ok(()); // written, or pending
         }
-        let text = text_of(&status)?;
+        let text = to_raw_value(&status)?;
         let desired = comparable(&text)?;
-        if comparable(&text_of(old)?)?.has(&desired) {
+        if comparable(&to_raw_value(old)?)?.has(&desired) {
             return Ok(());
         }
         let written = self.written_status(object);
         let written = written.as_deref().and_then(Option::as_ref);
         if let Some(written) = written
-            && comparable(&text_of(written)?)?.has_but_for_times(&desired)
+            && comparable(&to_raw_value(written)?)?.has_but_for_times(&desired)
         {
             // What began is over before it was written.
             self.forget_pending(object);
@@ -187,7 +187,10 @@ impl Applier {
             let Some(status) = object.status() else {
                 return;
             };
-            let send = async { self.send_status(&*object, text_of(status)?, store).await };
+            let send = async {
+                self.send_status(&*object, to_raw_value(status)?, store)
+                    .await
+            };
             // In a box, which a request takes only while it is under way: hundreds of these wait.
             match Box::pin(send).await {
                 Err(error) if !stopping && !is_replaced(&error) => {
@@ -312,11 +315,6 @@ where
     store.set_overlay(object, Some(overlay));
 }
 
-/// A status as JSON.
-fn text_of(status: &impl Serialize) -> Result<Box<RawValue>> {
-    Ok(to_raw_value(status)?)
-}
-
 fn comparable(status: &RawValue) -> Result<Comparable<'_>> {
     Comparable::parse(status.get())
 }
@@ -332,7 +330,7 @@ where
     K: Object + HasStatus<Status: Serialize>,
 {
     let has_status = move |found: &K::Status| {
-        let found = text_of(found)?;
+        let found = to_raw_value(found)?;
         let is_same = found.get() == status.get();
         Ok::<_, Error>(is_same || comparable(&found)?.has(&comparable(&status)?))
     };

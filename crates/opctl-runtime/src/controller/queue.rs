@@ -204,7 +204,6 @@ impl<K: Object> State<K> {
         if !self.running.contains(&object) {
             self.lanes[lane as usize].push_back(object);
             self.wake();
-            self.hurry();
         }
     }
 
@@ -232,11 +231,11 @@ impl<K: Object> State<K> {
             }
             metrics.set_depth(self.waiting.len());
         }
-        let taken = taken?;
-        if taken.is_scheduled {
+        if taken.as_ref().is_some_and(|taken| taken.is_scheduled) {
             self.scheduled -= 1;
         }
         self.hurry();
+        let taken = taken?;
         if self.waiting.is_empty() {
             // What a start took.
             self.waiting.shrink_to(SMALL);
@@ -260,7 +259,6 @@ impl<K: Object> State<K> {
     /// What the scheduler gets next.
     fn next(&mut self, context: &Context<'_>) -> Next<ObjectRef<K>> {
         self.scheduler = Some(context.waker().clone());
-        self.hurry();
         if self.taken() >= self.concurrency {
             return Next::Nothing;
         }
@@ -303,6 +301,7 @@ impl<K: Object> State<K> {
             }
             waiting.is_scheduled = true;
             self.scheduled += 1;
+            self.hurry();
             return Next::Now(object);
         }
         Next::Nothing

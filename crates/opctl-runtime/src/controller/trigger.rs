@@ -52,17 +52,19 @@ pub(super) fn subscribe<C: Object, K: Object, I>(
             object.map_or_else(Vec::new, |object| mapper(object).into_iter().collect())
         };
         let new = map(change.after);
+        // Where they were others.
         let old = match (change.before, change.after) {
-            (Some(before), Some(after)) if key.is_same(before, after) => new.clone(),
-            (before, _) => map(before.and_then(Before::object)),
+            (Some(before), Some(after)) if key.is_same(before, after) => None,
+            (before, _) => Some(map(before.and_then(Before::object))).filter(|old| *old != new),
         };
-        if old == new && is_unchanged(predicate.as_deref(), change) {
+        if old.is_none() && is_unchanged(predicate.as_deref(), change) {
             return;
         }
-        if predicate.is_none() && !(old.is_empty() && new.is_empty()) {
+        if predicate.is_none() && !(old.is_none() && new.is_empty()) {
             log(change, &dyntype);
         }
         old.into_iter()
+            .flatten()
             .chain(new)
             .for_each(|object| queue.add(object, cause));
     });

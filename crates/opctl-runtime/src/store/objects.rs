@@ -166,12 +166,12 @@ impl<K: Object> Objects<K> {
 impl<K: Object> Entries<K> {
     /// Keeps what was read for a while: whoever has asked for it asks again.
     fn get(&mut self, name: &ObjectRef<K>) -> Option<Arc<K>> {
-        if !self.by_name.contains_key(name) && name.namespace.is_some() {
+        let Some(slot) = self.by_name.get_mut(name) else {
+            name.namespace.as_ref()?;
             let mut name = name.clone();
             name.namespace = None;
             return self.get(&name);
-        }
-        let slot = self.by_name.get_mut(name)?;
+        };
         let is_new = !slot.stored.is_whole();
         let object = slot.stored.keep()?;
         if is_new {

@@ -81,7 +81,9 @@ impl<K: Object> Stored<K> {
 
     /// As [`Stored::object`], which is there from then on.
     pub fn keep(&mut self) -> Option<Arc<K>> {
-        self.whole = self.object();
+        if self.whole.is_none() {
+            self.whole = self.object();
+        }
         self.whole.clone()
     }
 
@@ -104,17 +106,11 @@ impl<K: Object> Stored<K> {
         }
     }
 
-    fn generation(&self) -> i64 {
-        match (&self.packed, &self.whole) {
-            (Some(packed), _) => packed.header.generation,
-            (None, whole) => whole.as_ref().map_or(0, |object| generation(object.meta())),
-        }
-    }
-
-    fn owners(&self) -> u64 {
-        match (&self.packed, &self.whole) {
-            (Some(packed), _) => packed.header.owners,
-            (None, whole) => whole.as_ref().map_or(0, |object| owners(object.meta())),
+    /// What the header tells, or the metadata.
+    fn told<T>(&self, header: fn(&Header) -> T, meta: fn(&ObjectMeta) -> T) -> Option<T> {
+        match &self.packed {
+            Some(packed) => Some(header(&packed.header)),
+            None => self.whole.as_ref().map(|object| meta(object.meta())),
         }
     }
 }
@@ -143,12 +139,12 @@ impl<K: Object> Before<K> {
 
     /// Whether its specification was that of the object.
     pub fn has_generation_of(&self, object: &K) -> bool {
-        self.stored.generation() == generation(object.meta())
+        self.stored.told(|header| header.generation, generation) == Some(generation(object.meta()))
     }
 
     /// Whether its owners were those of the object.
     pub fn has_owners_of(&self, object: &K) -> bool {
-        self.stored.owners() == owners(object.meta())
+        self.stored.told(|header| header.owners, owners) == Some(owners(object.meta()))
     }
 }
 

@@ -216,7 +216,7 @@ async fn without_a_generation_nothing_tells_that_the_spec_is_the_same() {
     let mut site = (*fixture().site()).clone();
     let status = site.status.clone();
     let is_result = |before: &Site, after: &Site| {
-        let status = text_of(&status).unwrap();
+        let status = to_raw_value(&status).unwrap();
         is_status_of::<Site>(before.metadata.clone(), status)(after)
     };
     assert!(!is_result(&site, &site));
